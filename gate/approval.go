@@ -52,6 +52,20 @@ const (
 	EventUnknown  Event = "unknown" // no report came in time
 )
 
+// The events that move no approval.
+const (
+	EventAllowed       Event = "allowed"  // a designated call passed without asking: off, bypass or grant
+	EventRefused       Event = "refused"  // somebody tried what they may not
+	EventSecurity      Event = "security" // what should not happen by accident: a second spending, a forged vote
+	EventGranted       Event = "granted"
+	EventGrantUsed     Event = "grant_used"
+	EventGrantRevoked  Event = "grant_revoked"
+	EventSessionEnded  Event = "session_ended"
+	EventSessionBypass Event = "session_bypass"
+	EventPolicyLoaded  Event = "policy_loaded"
+	EventClockReset    Event = "clock_reset"
+)
+
 // moves is the state machine: what each state may become, and by which event.
 // The Lua scripts of package store enforce it; storetest checks that they and
 // this table agree. A state that maps to itself takes the event without moving.

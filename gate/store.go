@@ -35,6 +35,10 @@ type Approvals interface {
 	// it is not Open any more the move is a Conflict.
 	Open(ctx context.Context, o Opening) (Opened, error)
 
+	// Find returns the approval that an API key's idempotency key names, or an
+	// error of kind NotFound.
+	Find(ctx context.Context, apiKey, key string) (ID, error)
+
 	// Get returns an approval with all its parts, and the store's time.
 	Get(ctx context.Context, id ID) (Snapshot, error)
 
@@ -181,6 +185,7 @@ type Consumed struct {
 type Report struct {
 	Principal string
 	Attempt   string // empty after a crash: kept as reported_without_attempt
+	Person    string // not empty: a person settles an OutcomeUnknown; Principal and Attempt do not matter
 	Outcome   State  // Executed or Failed
 	Note      string // first line of what the tool said, cleaned, ≤ 500 characters
 }
