@@ -249,10 +249,15 @@ type Bypass struct {
 
 // Replicas lets the processes of one space agree.
 type Replicas interface {
-	// Heartbeat says which policy this replica runs, and returns how many
-	// other policies live replicas run. While that is not 0, Consume and
-	// UseGrant refuse.
-	Heartbeat(ctx context.Context, replica string, policy Version) (others int, err error)
+	// Heartbeat says which policy this replica runs. While live replicas run
+	// others, Consume and UseGrant refuse.
+	Heartbeat(ctx context.Context, replica string, policy Version) (Pulse, error)
+}
+
+// Pulse is the answer to a heartbeat.
+type Pulse struct {
+	Others int       // how many other policies live replicas run
+	Now    time.Time // the store's clock
 }
 
 // Log is the one stream that every move writes: the audit trail, the wake-up of
