@@ -192,8 +192,8 @@ type Report struct {
 
 // Withdrawal ends an approval before it is dispatched.
 type Withdrawal struct {
-	Event  Event  // EventCancel or EventRevoked
-	Reason Reason // cancelled, undeliverable, revoked, policy_changed
+	Event  Event  // EventCancel, EventRevoked, or EventVoided where nothing asks again
+	Reason Reason // cancelled, undeliverable, revoked, policy_changed, void
 	By     string
 	Note   string
 }
