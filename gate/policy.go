@@ -5,8 +5,8 @@ import "time"
 // Facts is what a policy may look at. It is for one goroutine: arguments are
 // parsed when the first condition needs them.
 type Facts struct {
-	Call      Call
-	Requester Requester
+	Call      *Call
+	Requester *Requester
 	Now       time.Time // in the store's clock
 }
 

@@ -46,8 +46,8 @@ type Rule struct {
 	runWithin time.Duration
 }
 
-// RunWithin returns how long an approved call may wait to be dispatched.
-func (r *Rule) RunWithin(m Mode) time.Duration { return r.runWithin }
+// RunFor returns how long an approved call may wait to be dispatched.
+func (r *Rule) RunFor(m Mode) time.Duration { return r.runWithin }
 
 // Grants reports whether an approver may grant scope s.
 func (r *Rule) Grants(s Scope) bool { return false }
