@@ -5,15 +5,18 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
 )
 
 // Limits of a call.
 const (
-	MaxArgs  = 256 << 10 // bytes of arguments
-	MaxDepth = 64        // nesting of arguments
-	MaxName  = 256       // bytes of a server, tool or target
+	MaxArgs    = 256 << 10 // bytes of arguments
+	MaxDepth   = 64        // nesting of arguments
+	MaxMembers = 10_000    // of all objects in the arguments together
+	MaxName    = 256       // bytes of a server, tool or target
 )
 
 // Call is what an agent wants to do.
@@ -56,10 +59,34 @@ func ParseDigest(s string) (Digest, error) {
 	return d, nil
 }
 
+// Validate checks the names of a call: valid text without control characters,
+// at most MaxName bytes each, and a tool. Policies look only at calls that pass.
+func (c Call) Validate() error {
+	if c.Tool == "" {
+		return badArgs("call: no tool", nil)
+	}
+	for _, name := range [...]string{c.Server, c.Tool, c.Target} {
+		if len(name) > MaxName {
+			return badArgs("call: a server, tool or target of more than 256 bytes", nil)
+		}
+		if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+			return badArgs("call: a server, tool or target with control characters or broken text", nil)
+		}
+	}
+	return nil
+}
+
 // Digest returns the SHA-256 of the call in canonical JSON (RFC 8785). Key
-// order and white space do not matter; a number that the canonical form would
-// change is refused, because two different calls would share one digest.
+// order and white space do not matter; what canonical JSON would change or
+// read in two ways is refused, because two different calls would share one
+// digest. docs/digest-vectors.json has examples for other implementations.
 func (c Call) Digest() (Digest, error) {
+	if err := c.Validate(); err != nil {
+		return Digest{}, err
+	}
+	if _, err := parseArgs(c.RawArgs(), true); err != nil {
+		return Digest{}, err
+	}
 	doc, err := json.Marshal(struct {
 		V      int             `json:"v"`
 		Server string          `json:"server"`
@@ -68,15 +95,11 @@ func (c Call) Digest() (Digest, error) {
 		Args   json.RawMessage `json:"args"`
 	}{1, c.Server, c.Tool, c.Target, c.RawArgs()})
 	if err != nil {
-		return Digest{}, badArgs("arguments: want one JSON object", err)
+		return Digest{}, badArgs("arguments: not valid JSON", err)
 	}
 	canon, err := jcs.Transform(doc)
 	if err != nil {
-		return Digest{}, badArgs("arguments: no canonical form (duplicate key, bad text or bad number)", err)
+		return Digest{}, badArgs("arguments: no canonical form", err)
 	}
 	return sha256.Sum256(canon), nil
-}
-
-func badArgs(public string, cause error) error {
-	return &Error{Kind: Invalid, Reason: ReasonInvalidArguments, Op: "gate.Digest", Public: public, Err: cause}
 }

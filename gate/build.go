@@ -1,0 +1,576 @@
+package gate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxQuorum bounds the places of a quorum; more people are a mistake.
+const maxQuorum = 100
+
+const gatePath = "approvals.tool_gate"
+
+// builder makes a policy and collects everything that is wrong on the way.
+type builder struct {
+	*Policy
+	cfg       ToolGateConfig
+	keys      map[string]Principal
+	groups    map[string]*Group
+	fallback  []string // groups of rules that name none
+	taken     map[string]string
+	problems  []Problem
+	complains map[string]bool // groups already reported as empty
+}
+
+// NewPolicy checks a configuration and reports everything that is wrong with it
+// at once; the policy is nil then. Without cfg or its tool_gate the gate is
+// disabled. Keys are all configured keys: groups name them, and without an
+// approvers section every approver key may approve.
+func NewPolicy(cfg *PolicyConfig, approvers ApproversConfig, people []PersonConfig, keys []Principal) (*Policy, []Problem) {
+	b := &builder{
+		Policy: &Policy{people: map[string]string{}},
+		keys:   map[string]Principal{}, groups: map[string]*Group{},
+		taken: map[string]string{}, complains: map[string]bool{},
+	}
+	if cfg == nil {
+		cfg = &PolicyConfig{}
+	}
+	gate := cfg.ToolGate
+	b.disabled = gate == nil || gate.Enabled != nil && !*gate.Enabled
+	if gate != nil {
+		b.cfg = *gate
+	}
+	b.readPeople(people, keys)
+	b.readGroups(approvers)
+	b.readChoices(cfg)
+	b.readRules()
+	if len(b.problems) > 0 {
+		return nil, b.problems
+	}
+	b.index = newIndex(b.rules)
+	b.warnUngated("force_deferred", b.cfg.ForceDeferred)
+	b.warnUngated("allow_inline", b.cfg.AllowInline)
+	b.version = b.fingerprint(cfg, approvers, people)
+	return b.Policy, nil
+}
+
+func (b *builder) problem(path, format string, args ...any) {
+	b.problems = append(b.problems, Problem{path, fmt.Sprintf(format, args...)})
+}
+
+func (b *builder) warn(path, format string, args ...any) {
+	b.warnings = append(b.warnings, Problem{path, fmt.Sprintf(format, args...)})
+}
+
+// readPeople joins keys and people; whoever is joined twice must be the same.
+func (b *builder) readPeople(people []PersonConfig, keys []Principal) {
+	for _, k := range keys {
+		b.keys[k.Key] = k
+		if k.Person != "" {
+			b.people[k.Key] = k.Person
+		}
+	}
+	known := map[string]bool{}
+	for i, p := range people {
+		path := fmt.Sprintf("people[%d]", i)
+		if p.Name == "" || known[p.Name] {
+			b.problem(path+".name", "%q is no name, or is taken; give every person one of their own", p.Name)
+		}
+		known[p.Name] = true
+		for j, key := range p.Keys {
+			path := fmt.Sprintf("%s.keys[%d]", path, j)
+			if _, ok := b.keys[key]; !ok {
+				b.problem(path, "no key is named %q; add it under keys, or correct the name", key)
+			} else if other := b.people[key]; other != "" && other != p.Name {
+				b.problem(path, "key %q belongs to %q already; a key belongs to one person", key, other)
+			}
+			b.people[key] = p.Name
+		}
+	}
+	for _, k := range keys {
+		if len(people) > 0 && k.Person != "" && !known[k.Person] {
+			b.problem("people", "key %q belongs to %q, who is not listed; add them, or one human could vote twice", k.Key, k.Person)
+		}
+	}
+}
+
+func (b *builder) readGroups(cfg ApproversConfig) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Groups)) {
+		path := "approvers.groups." + name
+		if name == "" || name == RequesterWord {
+			b.problem(path, "%q is no name for a group; choose another", name)
+		}
+		g := &Group{Name: name}
+		if keys := cfg.Groups[name].Keys; len(keys) > 0 {
+			g.Members = append(g.Members, b.members(path+".keys", keys))
+			g.configured = append(g.configured, keys...)
+		}
+		slices.Sort(g.configured)
+		g.configured = slices.Compact(g.configured)
+		b.groups[name] = g
+	}
+	switch {
+	case len(cfg.Default) > 0:
+		b.fallback = cfg.Default
+		b.askable("approvers.default", cfg.Default)
+	case len(cfg.Groups) == 0:
+		b.fallback = b.everyApprover()
+	case !b.disabled:
+		b.problem("approvers.default", "names no group, but rules without approvers, and questions that agents ask by themselves, go to it; list one")
+	}
+}
+
+// everyApprover is the default without an approvers section.
+func (b *builder) everyApprover() []string {
+	members := keyMembers{}
+	for name, k := range b.keys {
+		if slices.Contains(k.Roles, RoleApprover) {
+			members["key:"+name] = b.identity(name)
+		}
+	}
+	if len(members) == 0 {
+		if !b.disabled {
+			b.problem("approvers", "nobody could approve anything; make an approver key (approvalbot keys new) and list it under keys, or list groups here")
+		}
+		return nil
+	}
+	// Configured is the role, not its holders: a new colleague voids nothing.
+	b.groups["approvers"] = &Group{Name: "approvers", Members: []Members{members}, configured: []string{"role:approver"}}
+	return []string{"approvers"}
+}
+
+func (b *builder) members(path string, keys []string) keyMembers {
+	members := keyMembers{}
+	for i, key := range keys {
+		k, ok := b.keys[key]
+		switch {
+		case !ok:
+			b.problem(fmt.Sprintf("%s[%d]", path, i), "no key is named %q; add it under keys, or correct the name", key)
+		case !slices.Contains(k.Roles, RoleApprover):
+			b.problem(fmt.Sprintf("%s[%d]", path, i), "key %q has not the role approver and could never decide; list an approver's key", key)
+		default:
+			members["key:"+key] = b.identity(key)
+		}
+	}
+	return members
+}
+
+func (b *builder) identity(key string) string {
+	return Voter{ID: "key:" + key, Person: b.people[key]}.Identity()
+}
+
+func (b *builder) readChoices(cfg *PolicyConfig) {
+	b.off = word(b, "approvals.mode", string(cfg.Mode), "manual", "off") == "off"
+	b.unattended = word(b, "approvals.unattended", cfg.Unattended, ThenDefer, ThenDeny)
+	b.onUndeliverable = word(b, "approvals.on_undeliverable", cfg.OnUndeliverable, ThenDeny, ThenDefer)
+	b.defaultMode = word(b, gatePath+".default_mode", b.cfg.DefaultMode, Deferred, Inline)
+	b.floor = b.globs(gatePath+".deny", b.cfg.Deny)
+	b.forceDeferred = b.globs(gatePath+".force_deferred", b.cfg.ForceDeferred)
+	b.allowInline = b.globs(gatePath+".allow_inline", b.cfg.AllowInline)
+}
+
+// readRules makes the effective rules: those listed, then require_approval,
+// then what default_action says.
+func (b *builder) readRules() {
+	for i, c := range b.cfg.Rules {
+		path := fmt.Sprintf("%s.rules[%d]", gatePath, i)
+		if c.Match == (MatchConfig{}) {
+			b.problem(path+".match", `says nothing; to match every call write {tool: "*"}`)
+		}
+		b.rules = append(b.rules, b.rule(path, c))
+	}
+	for i, tool := range b.cfg.RequireApproval {
+		path := fmt.Sprintf("%s.require_approval[%d]", gatePath, i)
+		if tool == "" {
+			b.problem(path, "is empty; name a tool, or write * for all")
+			continue
+		}
+		b.rules = append(b.rules, b.listed(path, tool))
+	}
+	action := word(b, gatePath+".default_action", b.cfg.DefaultAction, ActionAllow, ActionAsk, ActionDeny)
+	if action != ActionAllow {
+		b.otherwise = b.rule(gatePath+".default_action", RuleConfig{Name: defaultActionName, Action: string(action)})
+	}
+	b.discretionary = &Rule{Name: discretionaryName, Action: ActionAsk}
+	b.who("approvers.default", RuleConfig{}, b.discretionary)
+	b.how("", RuleConfig{}, b.discretionary)
+	b.discretionary.seal()
+}
+
+// listed is the rule of one entry of require_approval.
+func (b *builder) listed(path, tool string) *Rule {
+	r := &Rule{Name: shorten(tool), Action: ActionAsk, tool: b.glob(path, tool)}
+	b.take(path, r.Name)
+	b.who(path, RuleConfig{}, r)
+	b.how(path, RuleConfig{}, r)
+	r.seal()
+	return r
+}
+
+func (b *builder) rule(path string, c RuleConfig) *Rule {
+	r := &Rule{Name: c.Name, Action: word(b, path+".action", c.Action, ActionAsk, ActionAllow, ActionDeny)}
+	if r.Name == "" {
+		r.Name = shorten(defaultName(c.Match))
+	}
+	if len(r.Name) > maxRuleName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, unicode.IsControl) {
+		b.problem(path+".name", "longer than %d bytes, or with control characters; shorten it", maxRuleName)
+	}
+	b.take(path, r.Name)
+	b.match(path+".match", c.Match, r)
+	b.redaction(path+".redact", c, r)
+	if r.Action == ActionAsk {
+		b.who(path, c, r)
+		b.how(path, c, r)
+	} else {
+		b.asksNobody(path, c)
+	}
+	r.seal()
+	return r
+}
+
+func (b *builder) take(path, name string) {
+	if other, ok := b.taken[name]; ok {
+		b.problem(path+".name", "rule name %q is taken by %s; give it one of its own, grants and the audit log go by it", name, other)
+		return
+	}
+	b.taken[name] = path
+}
+
+func defaultName(m MatchConfig) string {
+	name := cmp.Or(m.Tool, "*")
+	if m.Server != "" {
+		name = m.Server + "/" + name
+	}
+	return name
+}
+
+// shorten cuts a name to what rules may have; a fingerprint keeps it unique.
+func shorten(name string) string {
+	if len(name) <= maxRuleName {
+		return name
+	}
+	tail := "~" + string(hashJSON(name))[:8]
+	return strings.ToValidUTF8(name[:maxRuleName-len(tail)], "") + tail
+}
+
+func (b *builder) match(path string, m MatchConfig, r *Rule) {
+	if m.Server != "" {
+		r.server = b.glob(path+".server", m.Server)
+	}
+	if m.Tool != "" {
+		r.tool = b.glob(path+".tool", m.Tool)
+	}
+	r.whenText = strings.TrimSpace(m.When)
+	if r.whenText == "" {
+		return
+	}
+	when, err := compileWhen(r.whenText)
+	if err != nil {
+		b.problem(path+".when", "%v", err)
+		return
+	}
+	r.when = when
+	if when.warning != "" {
+		then := "matches"
+		if r.Action == ActionAllow {
+			then = "does not match"
+		}
+		b.warn(path+".when", "where %s is absent the rule %s; if that is not meant, test it with has() first", when.warning, then)
+	}
+}
+
+// who reads who may approve, and checks that they could.
+func (b *builder) who(path string, c RuleConfig, r *Rule) {
+	names, at := c.Approvers, path+".approvers"
+	if len(names) == 0 {
+		names, at = b.fallback, "" // reported where it is written
+	}
+	known := b.askable(at, names)
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if name == RequesterWord {
+			r.AdmitsRequester = true
+		} else if g, ok := b.groups[name]; ok {
+			r.Groups = append(r.Groups, g)
+		}
+	}
+	r.Quorum = b.quorum(path+".quorum", c.Quorum, r)
+	if known && len(names) > 0 && r.Quorum.Needed() > 0 {
+		b.reachable(path+".quorum", r)
+	}
+}
+
+// askable reports groups that do not exist or have nobody in them.
+func (b *builder) askable(path string, names []string) bool {
+	ok := true
+	for i, name := range names {
+		if name == RequesterWord {
+			continue
+		}
+		g, exists := b.groups[name]
+		if !exists {
+			ok = false
+			if path != "" {
+				b.problem(fmt.Sprintf("%s[%d]", path, i), "no group is named %q; add it under approvers.groups, or correct the name", name)
+			}
+			continue
+		}
+		if ids, complete := g.Listed(); len(ids) == 0 && complete {
+			ok = false
+			if !b.complains[name] {
+				b.complains[name] = true
+				b.problem("approvers.groups."+name, "has nobody in it who could approve; list somebody")
+			}
+		}
+	}
+	return ok
+}
+
+func (b *builder) quorum(path string, c *QuorumConfig, r *Rule) Quorum {
+	if c == nil {
+		return Quorum{Total: 1}
+	}
+	q := Quorum{Total: c.Total, Per: c.Per}
+	if q.Per == nil && (q.Total < 1 || q.Total > maxQuorum) {
+		b.problem(path, "%d is no quorum; want 1 to %d", q.Total, maxQuorum)
+		return Quorum{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Per)) {
+		if n := q.Per[name]; n < 1 || n > maxQuorum {
+			b.problem(path+"."+name, "%d is no quorum; want 1 to %d", n, maxQuorum)
+			return Quorum{}
+		}
+		if !slices.Contains(r.groupNames(), name) {
+			b.problem(path+"."+name, "the rule does not ask %q; add it to approvers, or take it out here", name)
+			return Quorum{}
+		}
+	}
+	if q.Needed() < 1 {
+		b.problem(path, "asks for nobody; want a number, or a number per group")
+	}
+	return q
+}
+
+// reachable lets everybody vote who could, and looks whether that is enough.
+// Groups that are not fully listed are taken to be large enough.
+func (b *builder) reachable(path string, r *Rule) {
+	var votes []QualifiedVote
+	var listed []string
+	for _, g := range r.Groups {
+		ids, complete := g.Listed()
+		if !complete {
+			for i := range r.Quorum.Needed() {
+				ids = append(ids, fmt.Sprintf("%s's %d", g.Name, i))
+			}
+		}
+		for _, id := range ids {
+			votes = append(votes, QualifiedVote{id, []string{g.Name}})
+		}
+		listed = append(listed, fmt.Sprintf("%s lists %d", g.Name, len(ids)))
+	}
+	if r.AdmitsRequester {
+		votes = append(votes, QualifiedVote{"the requester", []string{RequesterWord}})
+	}
+	if !r.Met(votes) {
+		b.problem(path, "takes %d people, which can never be: %s; ask for fewer, or list more", r.Quorum.Needed(), strings.Join(listed, ", "))
+	}
+}
+
+// how reads how a question is asked.
+func (b *builder) how(path string, c RuleConfig, r *Rule) {
+	r.Mode = word(b, path+".mode", c.Mode, "", Inline, Deferred)
+	r.ExpiresIn = b.duration(path+".expires_in", c.ExpiresIn, defaultExpiresIn)
+	r.runWithin = b.duration(path+".run_within", c.RunWithin, 0)
+	r.InlineTimeout = InlineTimeout{After: defaultInlineFor, Then: ThenDefer}
+	if t := c.InlineTimeout; t != nil {
+		r.InlineTimeout.After = b.duration(path+".inline_timeout.after", t.After, defaultInlineFor)
+		r.InlineTimeout.Then = word(b, path+".inline_timeout.then", t.Then, ThenDefer, ThenDeny)
+		if r.Mode == Deferred || r.Mode == "" && b.defaultMode == Deferred && len(b.allowInline) == 0 {
+			b.problem(path+".inline_timeout", "the rule never asks inline; set mode: inline, or take it out")
+		}
+	}
+	r.Scopes = []Scope{Once}
+	for i, s := range c.Scopes {
+		if scope := word(b, fmt.Sprintf("%s.scopes[%d]", path, i), s, Once, Session, Always); !r.Grants(scope) {
+			r.Scopes = append(r.Scopes, scope)
+		}
+	}
+	if len(c.Scopes) > 0 && !slices.Contains(c.Scopes, string(Once)) {
+		b.problem(path+".scopes", "once is missing; an approver may always approve just this call")
+	}
+	r.ReasonRequired = word(b, path+".deny_reason", c.DenyReason, "optional", "required") == "required"
+	r.Risk = word(b, path+".risk", c.Risk, "", "low", "medium", "high")
+}
+
+// asksNobody refuses what only questions have: a key that is accepted is enforced.
+func (b *builder) asksNobody(path string, c RuleConfig) {
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"mode", c.Mode != ""},
+		{"approvers", c.Approvers != nil},
+		{"quorum", c.Quorum != nil},
+		{"expires_in", c.ExpiresIn != ""},
+		{"run_within", c.RunWithin != ""},
+		{"inline_timeout", c.InlineTimeout != nil},
+		{"scopes", c.Scopes != nil},
+		{"deny_reason", c.DenyReason != ""},
+		{"risk", c.Risk != ""},
+	} {
+		if k.set {
+			b.problem(path+"."+k.name, "action %s asks nobody; take it out, or set action: ask", c.Action)
+		}
+	}
+}
+
+// redaction reads what is not shown. What a dangerous rule decides by must be.
+func (b *builder) redaction(path string, c RuleConfig, r *Rule) {
+	for i, text := range c.Redact {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		hidden, ok := parseRedact(text)
+		if !ok {
+			b.problem(at, "%q is no path; want args.password or args.*.token", text)
+			continue
+		}
+		r.redact = append(r.redact, hidden)
+		if c.Risk != "high" || r.when == nil {
+			continue
+		}
+		for _, p := range r.when.paths {
+			if overlap(hidden, p[1:]) {
+				b.problem(at, "a rule with risk: high decides by %s, so approvers must see it; take it out, or match on something else", strings.Join(p, "."))
+				break
+			}
+		}
+	}
+}
+
+func (b *builder) globs(path string, texts []string) []*glob {
+	globs := make([]*glob, 0, len(texts))
+	for i, text := range texts {
+		if g := b.glob(fmt.Sprintf("%s[%d]", path, i), text); g != nil {
+			globs = append(globs, g)
+		}
+	}
+	return globs
+}
+
+func (b *builder) glob(path, text string) *glob {
+	g, err := compileGlob(text)
+	if err != nil {
+		b.problem(path, "%q: %v", text, err)
+		return nil
+	}
+	return g
+}
+
+func (b *builder) duration(path, text string, fallback time.Duration) time.Duration {
+	if text == "" {
+		return fallback
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second {
+		b.problem(path, "%q is no time span of a second or more; want one such as 90s, 15m or 72h", text)
+	}
+	return d
+}
+
+// word checks a word from the configuration; an empty one means the first.
+func word[T ~string](b *builder, path, got string, allowed ...T) T {
+	if got == "" || slices.Contains(allowed, T(got)) {
+		return cmp.Or(T(got), allowed[0])
+	}
+	texts := []string{}
+	for _, w := range allowed {
+		if w != "" {
+			texts = append(texts, string(w))
+		}
+	}
+	b.problem(path, "%q is unknown; want %s", got, strings.Join(texts, " or "))
+	return allowed[0]
+}
+
+// warnUngated warns of entries that choose a mode for tools that no rule can
+// match: whoever wrote them may believe that they hold calls.
+func (b *builder) warnUngated(list string, entries []string) {
+	for i, text := range entries {
+		if b.otherwise == nil && !slices.ContainsFunc(b.rules, func(r *Rule) bool { return mayMeet(r.tool, text) }) {
+			b.warn(fmt.Sprintf("%s.%s[%d]", gatePath, list, i), "%q only chooses a mode, and nothing holds such a tool; add it to require_approval or to a rule", text)
+		}
+	}
+}
+
+// mayMeet reports whether some tool could match both patterns, as far as their
+// beginnings tell.
+func mayMeet(g *glob, text string) bool {
+	other, err := compileGlob(text)
+	if g == nil || err != nil {
+		return true
+	}
+	return slices.ContainsFunc(g.alts, func(a alternative) bool {
+		return slices.ContainsFunc(other.alts, a.mayMeet)
+	})
+}
+
+func (a alternative) mayMeet(o alternative) bool {
+	switch {
+	case a.pattern == nil:
+		return o.match(a.prefix)
+	case o.pattern == nil:
+		return a.match(o.prefix)
+	default:
+		return strings.HasPrefix(a.prefix, o.prefix) || strings.HasPrefix(o.prefix, a.prefix)
+	}
+}
+
+// fingerprint hashes what decides about calls. Default values are left out, so
+// that replicas of two releases agree while one replaces the other.
+func (b *builder) fingerprint(cfg *PolicyConfig, approvers ApproversConfig, people []PersonConfig) Version {
+	keys := map[string]string{} // of approvers, and whose they are
+	for name, k := range b.keys {
+		if slices.Contains(k.Roles, RoleApprover) {
+			keys[name] = "approver " + b.people[name]
+		}
+	}
+	all, err := json.Marshal(map[string]any{
+		"approvals": cfg, "approvers": approvers, "people": people, "keys": keys, "disabled": b.disabled,
+	})
+	var plain any
+	if err != nil || json.Unmarshal(all, &plain) != nil {
+		panic("gate: a configuration is plain data")
+	}
+	return hashJSON(prune(plain))
+}
+
+// prune takes empty values out of JSON, and returns nil for what is empty then.
+func prune(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(key string, inner any) bool {
+			v[key] = prune(inner)
+			return v[key] == nil
+		})
+		if len(v) == 0 {
+			return nil
+		}
+	case []any:
+		for i := range v {
+			v[i] = prune(v[i])
+		}
+		if len(v) == 0 {
+			return nil
+		}
+	case string, bool, float64:
+		if v == "" || v == false || v == 0.0 {
+			return nil
+		}
+	}
+	return v
+}
