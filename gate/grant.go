@@ -1,6 +1,11 @@
 package gate
 
-import "time"
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Grant is standing permission: it lets later calls of the same requester pass
 // without asking, if they are what the approver saw printed.
@@ -31,3 +36,128 @@ type Grant struct {
 // Version is the fingerprint of a rule or of a whole policy, bare hex. The zero
 // value equals no policy.
 type Version string
+
+// grantFor is how long a grant lives; maxBypass how long a session's bypass may.
+const (
+	grantFor  = 30 * 24 * time.Hour
+	maxBypass = 8 * time.Hour
+)
+
+var scopeOrder = []Scope{Once, Session, Always}
+
+// newGrant makes the grant that these votes add up to: the narrowest scope among
+// them. It returns nil for Once, which leaves nothing behind.
+func (g *Gate) newGrant(s *Snapshot, rule *Rule, votes []Vote) *Grant {
+	scope := Always
+	var by []string
+	for _, v := range votes {
+		if slices.Index(scopeOrder, v.Scope) < slices.Index(scopeOrder, scope) {
+			scope = v.Scope
+		}
+		by = append(by, v.Voter.Name)
+	}
+	if scope != Session && scope != Always {
+		return nil
+	}
+	gr := &Grant{
+		ID: newID("grt_"), Approval: s.ID, Scope: scope, Requester: s.Requester, Rule: rule.Name, Version: rule.Version,
+		Server: s.Call.Server, Tool: s.Call.Tool, Target: s.Call.Target, Digest: s.Digest,
+		By: strings.Join(by, ", "), Created: s.Now, Expires: s.Now.Add(grantFor), Incarnation: s.Incarnation,
+	}
+	gr.Requester.Run = ""
+	g.keys.signGrant(gr)
+	return gr
+}
+
+// Covers describes what a grant on this call would let pass, in words for the
+// approver. It and covers must say the same.
+func (s *Subject) Covers() string {
+	if s.Call.Target == "" {
+		return "exactly this call"
+	}
+	return "any " + s.Call.Tool + " on " + s.Call.Target
+}
+
+// covers reports whether a grant lets this call pass under the present policy.
+func (g *Gate) covers(gr *Grant, c *check) bool {
+	now := c.holdings.Now
+	switch {
+	case !gr.Requester.Same(c.Requester), gr.Rule != c.rule.Name, gr.Version != c.rule.Version:
+		return false
+	case !c.rule.Grants(gr.Scope): // the policy stopped allowing it
+		return false
+	case gr.Scope == Session && (c.holdings.Ended || gr.Requester.Session != c.Requester.Session):
+		return false
+	case gr.Incarnation != c.holdings.Incarnation, !now.Before(gr.Expires), !g.keys.grantGenuine(gr):
+		return false
+	case gr.Target == "":
+		return gr.Digest == c.digest
+	}
+	return gr.Server == c.Call.Server && gr.Tool == c.Call.Tool && gr.Target == c.Call.Target
+}
+
+// Grants lists the standing permissions of everyone.
+func (g *Gate) Grants(ctx context.Context, p Principal) ([]Grant, error) {
+	if !p.reads() {
+		return nil, g.notAllowed(p, "list grants")
+	}
+	return g.store.Grants(ctx)
+}
+
+// RevokeGrant ends a grant.
+func (g *Gate) RevokeGrant(ctx context.Context, p Principal, id string) error {
+	if !p.Has(RoleApprover) && !p.Has(RoleAdmin) {
+		return g.notAllowed(p, "revoke a grant")
+	}
+	return g.store.RevokeGrant(ctx, id, p.Key)
+}
+
+// ConfirmGrant makes a grant count again after the store failed over: a
+// revocation may have been lost with the old one, so a person looks first.
+func (g *Gate) ConfirmGrant(ctx context.Context, p Principal, id string) error {
+	if !p.Has(RoleApprover) && !p.Has(RoleAdmin) {
+		return g.notAllowed(p, "confirm a grant")
+	}
+	grants, err := g.store.Grants(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(grants, func(gr Grant) bool { return gr.ID == id })
+	if i < 0 || !g.keys.grantGenuine(&grants[i]) {
+		return &Error{Kind: NotFound, Reason: ReasonNotFound, Op: "gate.ConfirmGrant", Public: "no such grant"}
+	}
+	gr := grants[i]
+	h, err := g.store.Standing(ctx, gr.Requester)
+	if err != nil {
+		return err
+	}
+	gr.Incarnation = h.Incarnation
+	g.keys.signGrant(&gr)
+	return g.store.PutGrant(ctx, gr, p.Key)
+}
+
+// EndSession ends a session of the caller's own: what waits in it is cancelled,
+// what was approved inline is revoked, its grants and bypass end.
+func (g *Gate) EndSession(ctx context.Context, p Principal, session string) error {
+	if session == "" || len(session) > MaxName {
+		return &Error{Kind: Invalid, Op: "gate.EndSession", Public: "session: want a name of at most 256 bytes"}
+	}
+	return g.store.EndSession(ctx, p.Key, session, p.Key)
+}
+
+// SetBypass lets the calls of one session of an agent's key pass for a while.
+func (g *Gate) SetBypass(ctx context.Context, p Principal, key, session string, d time.Duration) error {
+	if !p.Has(RoleAdmin) {
+		return g.notAllowed(p, "set a bypass")
+	}
+	if session == "" || key == "" || d <= 0 || d > maxBypass {
+		return &Error{Kind: Invalid, Op: "gate.SetBypass", Public: "bypass: want the agent's key, a session, and at most 8h"}
+	}
+	h, err := g.store.Standing(ctx, Requester{Key: key, Session: session})
+	if err != nil {
+		return err
+	}
+	b := Bypass{Key: key, Session: session, By: p.Key, Until: h.Now.Add(d), Incarnation: h.Incarnation}
+	g.keys.signBypass(&b)
+	return g.store.PutBypass(ctx, b)
+}

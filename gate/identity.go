@@ -1,6 +1,9 @@
 package gate
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Requester is who asks for a call. Key is proven; the rest is what the holder
 // of the key says, and Person only where the key may assert one.
@@ -83,11 +86,28 @@ const (
 // who can write Redis but lacks the server key cannot vote.
 type Vote struct {
 	Voter  Voter     `json:"voter"`
-	Group  string    `json:"group"` // the group that qualified it; "requester" if that word did
+	Groups []string  `json:"groups"` // that qualified it; "requester" if that word did
 	Choice Choice    `json:"choice"`
 	Scope  Scope     `json:"scope,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Nonce  string    `json:"nonce"` // of the press, so that a repeated one is recognised
 	At     time.Time `json:"at"`    // in the store's clock, to within a round trip
 	MAC    []byte    `json:"mac"`
+}
+
+// Has reports whether the principal's key has a role.
+func (p Principal) Has(r Role) bool { return slices.Contains(p.Roles, r) }
+
+// reads reports whether the principal may see other people's approvals.
+func (p Principal) reads() bool {
+	return p.Has(RoleApprover) || p.Has(RoleAuditor) || p.Has(RoleAdmin)
+}
+
+// Voter is the principal as somebody who decides, on the given surface.
+func (p Principal) Voter(surface string) Voter {
+	name := p.Person
+	if name == "" {
+		name = p.Key
+	}
+	return Voter{ID: "key:" + p.Key, Name: name, Person: p.Person, Surface: surface, Login: "key"}
 }

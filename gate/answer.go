@@ -1,0 +1,188 @@
+package gate
+
+import (
+	"context"
+	"time"
+)
+
+// follow reads an approval, or the last of those that ask in its place.
+func (g *Gate) follow(ctx context.Context, id ID) (*Snapshot, error) {
+	for range 16 { // a chain grows by one for each fail-over or change of policy
+		s, err := g.current(ctx, id)
+		if err != nil || s.Successor == "" {
+			return s, err
+		}
+		id = s.Successor
+	}
+	return nil, &Error{Op: "gate.follow", Public: "too many successors"}
+}
+
+// current reads an approval; one from another life of the store is void, and
+// asked again.
+func (g *Gate) current(ctx context.Context, id ID) (*Snapshot, error) {
+	s, err := g.store.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if s.Stale() {
+		return g.replace(ctx, &s, EventVoided, ReasonVoid)
+	}
+	return &s, nil
+}
+
+// replace ends an open approval that no longer counts, and asks again in its
+// place if the policy still asks about this call. It returns the ended one.
+func (g *Gate) replace(ctx context.Context, s *Snapshot, how Event, why Reason) (*Snapshot, error) {
+	o, asks := g.reopening(s)
+	o.Replaces, o.ReplacedBy, o.ReplaceWhy, o.ReplaceRev = s.ID, how, why, s.Rev
+	var err error
+	if asks {
+		_, err = g.store.Open(ctx, o)
+	} else {
+		err = g.store.Withdraw(ctx, s.ID, Withdrawal{Event: how, Reason: why, By: "approvalbot"})
+	}
+	if err != nil && KindOf(err) != Conflict { // a conflict: somebody else ended it first
+		return nil, err
+	}
+	ended, err := g.store.Get(ctx, s.ID)
+	return &ended, err
+}
+
+// reopening is the question to ask again under the present policy.
+func (g *Gate) reopening(s *Snapshot) (Opening, bool) {
+	c := &check{policy: g.policy.Load(), Request: Request{
+		Call: s.Call, Requester: s.Requester, Origin: s.Origin, Intent: s.Intent, Mode: s.Approval.Mode,
+	}, digest: s.Digest}
+	c.facts = Facts{Call: &c.Call, Requester: &c.Requester, Now: s.Now}
+	if c.policy.Disabled() || c.policy.Floor(&c.facts) {
+		return Opening{}, false
+	}
+	c.rule = c.policy.Rule(&c.facts)
+	if c.rule == nil || c.rule.Action != ActionAsk {
+		return Opening{}, false
+	}
+	mode, denied := c.policy.ModeOf(c.rule, c.Call.Tool, c.Requester.Attended, s.Approval.Mode == Deferred)
+	c.mode = mode
+	o := opening(c)
+	o.Executor, o.Discretionary = s.Executor, s.Discretionary
+	return o, !denied
+}
+
+// answer says what an approval means for its opener now. The chain of
+// successors has been followed.
+func (g *Gate) answer(s *Snapshot, rung Reason) Ruling {
+	r := Ruling{Verdict: Block, Reason: s.Approval.Reason, Next: NextStop, Approval: s}
+	switch s.State {
+	case Pending:
+		r.Verdict, r.Reason, r.Next = Ask, rung, nextPending(s)
+	case Approved, Leased:
+		r.Verdict, r.Reason = Ask, rung
+		if s.State == Approved && s.Executor == RequesterRuns && !s.Discretionary {
+			r.Next, r.Token = NextConsume, g.keys.mint(&s.Approval)
+		}
+	case Executing, Executed, Failed, OutcomeUnknown:
+		r.Reason = ReasonSpent
+	case Denied, Expired, Cancelled, Lapsed, Revoked, Void:
+	}
+	r.Text = AgentText(g.outcome(s, r.Reason))
+	return r
+}
+
+// nextPending tells an inline caller to wait and a deferred one to go on with
+// other work; an open question comes first.
+func nextPending(s *Snapshot) Next {
+	switch {
+	case s.Asked():
+		return NextAnswer
+	case s.Approval.Mode == Inline || s.Discretionary:
+		return NextWait
+	}
+	return NextStop
+}
+
+// blocked is the ruling on a call that has no approval to speak of.
+func (g *Gate) blocked(c *Call, s *Snapshot, why Reason) Ruling {
+	o := Outcome{Reason: why, Tool: c.Tool}
+	if s != nil {
+		o = g.outcome(s, why)
+	}
+	return Ruling{Verdict: Block, Reason: why, Next: NextStop, Text: AgentText(o), Approval: s}
+}
+
+// outcome gathers what the sentence for the agent may say.
+func (g *Gate) outcome(s *Snapshot, why Reason) Outcome {
+	o := Outcome{
+		State: s.State, Reason: why, Mode: s.Approval.Mode, Tool: s.Call.Tool, ID: s.ID, New: s.Successor,
+		Who: s.By, Said: s.Note, Executor: s.Executor, Discretionary: s.Discretionary,
+		Expires: s.Expires, RunBy: s.RunBy, Waited: s.Expires.Sub(s.Created), RunWithin: s.RunBy.Sub(s.Decided),
+		Clock: Clock{Now: s.Now},
+	}
+	if s.Asked() {
+		q := s.Questions[len(s.Questions)-1]
+		o.Who, o.Said = q.By, q.Text
+	}
+	return o
+}
+
+// Wait returns an approval once it has changed since revision rev, or as it is
+// when ctx ends. Watching comes first and reading second: a change between the
+// two is then seen by the read or by the channel, never by neither.
+func (g *Gate) Wait(ctx context.Context, id ID, rev int64) (*Snapshot, error) {
+	changed, stop := g.watch.Watch(id)
+	defer stop()
+	for {
+		s, err := g.read(ctx, id)
+		if err != nil || s.Rev != rev || s.State.Final() {
+			return s, err
+		}
+		due := time.NewTimer(untilDue(s))
+		select {
+		case <-changed:
+		case <-due.C:
+		case <-ctx.Done():
+			due.Stop()
+			return s, nil
+		}
+		due.Stop()
+	}
+}
+
+// read is current for somebody who waits: it is not cut off together with the
+// waiting, because the last look is what they are answered with.
+func (g *Gate) read(ctx context.Context, id ID) (*Snapshot, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	defer cancel()
+	return g.current(ctx, id)
+}
+
+const readTimeout = 2 * time.Second
+
+// untilDue is how long until time itself changes the approval: a reason to look
+// again, while the store decides.
+func untilDue(s *Snapshot) time.Duration {
+	at := s.Expires
+	switch {
+	case s.State == Pending && s.Approval.Mode == Inline:
+		at = s.InlineUntil
+	case s.State == Approved:
+		at = s.RunBy
+	case s.State == Leased:
+		at = s.Lease.Until
+	case s.State == Executing:
+		return time.Minute
+	}
+	return max(at.Sub(s.Now), 10*time.Millisecond)
+}
+
+// Hold waits with an answer as long as there is something to wait for: until
+// people have decided, have a question, or ctx ends.
+func (g *Gate) Hold(ctx context.Context, p Principal, r Ruling) (Ruling, error) {
+	for r.Next == NextWait && ctx.Err() == nil {
+		v, err := g.Await(ctx, p, r.Approval.ID, r.Approval.Rev)
+		if err != nil {
+			return r, err
+		}
+		r = v.Ruling
+	}
+	return r, nil
+}

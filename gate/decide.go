@@ -1,0 +1,415 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Decision is what a person says to an approval.
+type Decision struct {
+	ID     ID
+	Voter  Voter
+	Choice Choice
+	Scope  Scope  // with Approve; empty means Once
+	Reason string // with Deny; the question with NeedContext
+	Digest Digest // of the call that was on the screen
+	Nonce  string // of this press; the same press twice counts once
+}
+
+// Tally says what a decision did.
+type Tally struct {
+	Approval     Snapshot
+	Settled      bool
+	Waiting      string // "1 of 2 (sre)" while more people are needed
+	Scope        Scope  // granted, the narrowest of those counted
+	SessionEnded bool   // the session is over: granted for once only
+}
+
+// Decide is the only way to vote, whichever surface it came from. Every refusal
+// says why and is audited; none changes anything.
+func (g *Gate) Decide(ctx context.Context, d Decision) (Tally, error) {
+	t, err := g.decide(ctx, d)
+	if err != nil && KindOf(err) != Unavailable && KindOf(err) != NotFound {
+		g.note(Entry{Event: EventRefused, ID: d.ID, By: d.Voter.ID, Note: string(d.Choice) + ": " + string(ReasonOf(err))})
+	}
+	return t, err
+}
+
+// decideTries bounds how often a vote is counted again because somebody else's
+// came first. Each time one of them gets through.
+const decideTries = 16
+
+func (g *Gate) decide(ctx context.Context, d Decision) (Tally, error) {
+	d.Reason = words(d.Reason)
+	for range decideTries {
+		s, err := g.decidable(ctx, &d)
+		if err != nil {
+			return Tally{}, err
+		}
+		t, err := g.cast(ctx, s, &d)
+		if err != ErrMoved { //nolint:errorlint // the sentinel itself, never wrapped
+			return t, err
+		}
+	}
+	return Tally{}, ErrMoved
+}
+
+// decidable reads the approval and refuses what is wrong with it before anyone
+// asks who is voting.
+func (g *Gate) decidable(ctx context.Context, d *Decision) (*Snapshot, error) {
+	s, err := g.current(ctx, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	open := s.State == Pending || d.Choice == Deny && (s.State == Approved || s.State == Leased)
+	switch {
+	case s.Successor != "":
+		return nil, conflict(ReasonVoid, fmt.Sprintf("%s no longer counts; people are asked again as %s.", s.ID, s.Successor))
+	case g.repeated(s, d):
+		return s, nil
+	case !open:
+		return nil, conflict(ReasonAlreadyDecided, alreadySettled(s))
+	case s.Digest != d.Digest:
+		return nil, conflict(ReasonDigestMismatch, "This is not the call you were shown. Look again, then decide.")
+	}
+	return g.unchanged(ctx, s)
+}
+
+// unchanged refuses an approval whose rule is no longer what it was opened
+// under: people are asked again under the new one.
+func (g *Gate) unchanged(ctx context.Context, s *Snapshot) (*Snapshot, error) {
+	if g.ruleOf(s) != nil {
+		return s, nil
+	}
+	if g.Disagree() {
+		return nil, &Error{Kind: Unavailable, Reason: ReasonPolicyUnavailable, Op: "gate.Decide", Public: "Replicas run different policies. Nothing was decided; press again in a moment."}
+	}
+	how := EventRevoked
+	if s.State == Pending {
+		how = EventVoided
+	}
+	ended, err := g.replace(ctx, s, how, ReasonPolicyChanged)
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("Policy changed since %s was opened; it no longer counts.", s.ID)
+	if ended.Successor != "" {
+		text += fmt.Sprintf(" People are asked again as %s.", ended.Successor)
+	}
+	return nil, conflict(ReasonPolicyChanged, text)
+}
+
+// ruleOf returns the rule an approval was opened under if the present policy
+// still rules so, else nil. Conditions see the time of opening; the floor and
+// deny rules also the present.
+func (g *Gate) ruleOf(s *Snapshot) *Rule {
+	p := g.policy.Load()
+	then := Facts{Call: &s.Call, Requester: &s.Requester, Now: s.Created}
+	now := Facts{Call: &s.Call, Requester: &s.Requester, Now: s.Now}
+	if s.Discretionary {
+		return p.Discretionary()
+	}
+	if p.Disabled() || p.Floor(&then) || p.Floor(&now) {
+		return nil
+	}
+	if r := p.Rule(&now); r != nil && r.Action == ActionDeny {
+		return nil
+	}
+	r := p.Rule(&then)
+	if r == nil || r.Action != ActionAsk || r.Name != s.Rule || r.Version != s.Version {
+		return nil
+	}
+	if _, denied := p.ModeOf(r, s.Call.Tool, s.Requester.Attended, s.Approval.Mode == Deferred); denied {
+		return nil
+	}
+	return r
+}
+
+// repeated reports whether this very press has been recorded already.
+func (g *Gate) repeated(s *Snapshot, d *Decision) bool {
+	v := voteOf(s, d.Voter)
+	return v != nil && d.Nonce != "" && v.Nonce == d.Nonce && v.Choice == d.Choice
+}
+
+func voteOf(s *Snapshot, v Voter) *Vote {
+	i := slices.IndexFunc(s.Votes, func(o Vote) bool { return o.Voter.Identity() == v.Identity() })
+	if i < 0 {
+		return nil
+	}
+	return &s.Votes[i]
+}
+
+// cast checks who votes and what, counts, and records.
+func (g *Gate) cast(ctx context.Context, s *Snapshot, d *Decision) (Tally, error) {
+	rule := g.ruleOf(s)
+	if g.repeated(s, d) {
+		return g.tally(ctx, s, rule, Ballot{}, VoteResult{})
+	}
+	groups, err := g.eligible(ctx, s, rule, d.Voter)
+	if err != nil {
+		return Tally{}, err
+	}
+	if err := allowedBy(rule, s, d); err != nil {
+		return Tally{}, err
+	}
+	if d.Choice == NeedContext {
+		err := g.store.Ask(ctx, s.ID, s.Rev, Question{By: d.Voter.Name, Text: d.Reason})
+		if err != nil {
+			return Tally{}, err
+		}
+		return g.tally(ctx, s, rule, Ballot{}, VoteResult{})
+	}
+	b := g.ballot(s, rule, d, groups)
+	res, err := g.store.Vote(ctx, s.ID, b)
+	if err != nil {
+		return Tally{}, err
+	}
+	return g.tally(ctx, s, rule, b, res)
+}
+
+// eligible says by which groups a voter may decide on this approval, or why not.
+func (g *Gate) eligible(ctx context.Context, s *Snapshot, rule *Rule, v Voter) ([]string, error) {
+	p := g.policy.Load()
+	persons := []string{s.Requester.Person, p.PersonOf(s.Requester.Key)}
+	self := v.ID == "key:"+s.Requester.Key || v.Person != "" && slices.Contains(persons, v.Person)
+	if self && rule.AdmitsRequester {
+		return []string{RequesterWord}, nil
+	}
+	if self {
+		return nil, forbidden(ReasonSelfApproval, "You asked for this call, so someone else must decide.")
+	}
+	if unclear(s, persons, v) {
+		return nil, forbidden(ReasonIdentityUnclear, "Nobody can tell whether you are the one who asked or has voted already. Decide where the others did, or ask an admin to add you to people.")
+	}
+	groups, err := rule.Qualify(ctx, v)
+	if err != nil {
+		return nil, &Error{Kind: Unavailable, Reason: ReasonIdentityUnavailable, Op: "gate.Decide", Public: "Could not check whether you may decide. Nothing was decided; press again.", Err: err}
+	}
+	if len(groups) == 0 {
+		return nil, forbidden(ReasonNotApprover, notApprover(rule))
+	}
+	return groups, nil
+}
+
+// unclear reports whether a voter whom nobody can name might be a requester or
+// an earlier voter under another name.
+func unclear(s *Snapshot, persons []string, v Voter) bool {
+	if v.Person != "" {
+		return false
+	}
+	if slices.ContainsFunc(persons, func(p string) bool { return p != "" }) {
+		return true
+	}
+	return slices.ContainsFunc(s.Votes, func(o Vote) bool { return platform(o.Voter) != platform(v) })
+}
+
+func platform(v Voter) string { p, _, _ := strings.Cut(v.ID, ":"); return p }
+
+// allowedBy checks the decision against the rule and against the voter's
+// earlier one.
+func allowedBy(rule *Rule, s *Snapshot, d *Decision) error {
+	switch d.Choice {
+	case Approve:
+		if v := voteOf(s, d.Voter); v != nil && v.Choice == Approve {
+			return conflict(ReasonAlreadyDecided, "You already approved this; others must too.")
+		}
+		return scopeAllowed(rule, s, d)
+	case Deny:
+		if rule.ReasonRequired && d.Reason == "" {
+			return &Error{Kind: Invalid, Reason: ReasonReasonRequired, Op: "gate.Decide", Public: "Say why: this rule wants a reason with a denial."}
+		}
+	case NeedContext:
+		if d.Reason == "" {
+			return &Error{Kind: Invalid, Reason: ReasonReasonRequired, Op: "gate.Decide", Public: "Write the question the agent should answer."}
+		}
+	default:
+		return &Error{Kind: Invalid, Op: "gate.Decide", Public: "decision: want approve, deny or needs_more_context"}
+	}
+	return nil
+}
+
+func scopeAllowed(rule *Rule, s *Snapshot, d *Decision) error {
+	if d.Scope == "" {
+		d.Scope = Once
+	}
+	switch {
+	case d.Scope != Once && s.Discretionary, !rule.Grants(d.Scope):
+		return forbidden(ReasonScopeNotAllowed, fmt.Sprintf("This rule does not allow %q; it allows: %s.", d.Scope, scopeNames(rule.Scopes)))
+	case d.Scope == Session && s.Requester.Session == "":
+		return forbidden(ReasonScopeNotAllowed, "This call came without a session, so it can only be approved once.")
+	}
+	return nil
+}
+
+func scopeNames(scopes []Scope) string {
+	var out []string
+	for _, s := range scopes {
+		out = append(out, string(s))
+	}
+	return strings.Join(out, ", ")
+}
+
+// ballot signs the vote and says what it settles together with those before it.
+func (g *Gate) ballot(s *Snapshot, rule *Rule, d *Decision, groups []string) Ballot {
+	v := Vote{Voter: d.Voter, Groups: groups, Choice: d.Choice, Reason: d.Reason, Nonce: d.Nonce, At: s.Now}
+	if d.Choice == Approve {
+		v.Scope = d.Scope
+	}
+	g.keys.signVote(s.ID, &s.Subject, &v)
+	b := Ballot{Rev: s.Rev, Digest: d.Digest, Vote: v}
+	switch {
+	case d.Choice == Deny && s.State == Pending:
+		b.Settles = Denied
+	case d.Choice == Deny:
+		b.Settles, b.EndsGrants = Revoked, true
+	case rule.Met(qualified(append(g.counted(s), v))):
+		b.Settles = Approved
+		b.RunFor = rule.RunFor(s.Approval.Mode)
+		b.Grant = g.newGrant(s, rule, append(g.counted(s), v))
+	}
+	return b
+}
+
+// counted returns the approving votes that this server signed. Others are what
+// somebody wrote into the store.
+func (g *Gate) counted(s *Snapshot) []Vote {
+	var out []Vote
+	for i := range s.Votes {
+		v := &s.Votes[i]
+		if v.Choice == Approve && g.keys.voteGenuine(s.ID, &s.Subject, v) {
+			out = append(out, *v)
+		}
+	}
+	return out
+}
+
+// forged reports whether a vote lies there that this server never signed.
+func (g *Gate) forged(s *Snapshot) bool {
+	return slices.ContainsFunc(s.Votes, func(v Vote) bool { return !g.keys.voteGenuine(s.ID, &s.Subject, &v) })
+}
+
+func qualified(votes []Vote) []QualifiedVote {
+	out := make([]QualifiedVote, len(votes))
+	for i, v := range votes {
+		out[i] = QualifiedVote{Identity: v.Voter.Identity(), Groups: v.Groups}
+	}
+	return out
+}
+
+// tally reads the approval back for the answer to the voter.
+func (g *Gate) tally(ctx context.Context, s *Snapshot, rule *Rule, b Ballot, res VoteResult) (Tally, error) {
+	after, err := g.store.Get(ctx, s.ID)
+	if err != nil {
+		return Tally{}, err
+	}
+	t := Tally{Approval: after, Settled: after.State != Pending, SessionEnded: res.SessionEnded, Scope: Once}
+	if b.Grant != nil && !res.SessionEnded {
+		t.Scope = b.Grant.Scope
+	}
+	if after.State == Pending && rule != nil {
+		t.Waiting = rule.Missing(qualified(g.counted(&after)))
+	}
+	return t, nil
+}
+
+// alreadySettled tells somebody who came too late what happened instead.
+func alreadySettled(s *Snapshot) string {
+	clock := Clock{Now: s.Now}
+	switch s.State {
+	case Approved, Leased:
+		return fmt.Sprintf("%s already approved this at %s.", name(s.By), clock.Time(s.Decided))
+	case Denied:
+		return fmt.Sprintf("%s already denied this at %s.", name(s.By), clock.Time(s.Decided))
+	case Expired:
+		return fmt.Sprintf("This expired %s ago; nothing ran.", Span(s.Now.Sub(s.Ended)))
+	default:
+		return StateLine(&s.Approval, Progress{}, clock) + "."
+	}
+}
+
+func notApprover(r *Rule) string {
+	var names []string
+	for _, g := range r.Groups {
+		names = append(names, g.Name)
+	}
+	return fmt.Sprintf("You are not in %s, so someone else must decide.", strings.Join(names, " or "))
+}
+
+// Revoke takes back an approval that has not run. It is a late denial.
+func (g *Gate) Revoke(ctx context.Context, id ID, v Voter, why string) (Tally, error) {
+	s, err := g.current(ctx, id)
+	if err != nil {
+		return Tally{}, err
+	}
+	if s.State == Pending {
+		return Tally{}, conflict(ReasonAlreadyDecided, "Nobody has approved this yet; deny it instead.")
+	}
+	return g.Decide(ctx, Decision{ID: id, Voter: v, Choice: Deny, Reason: why, Digest: s.Digest})
+}
+
+// Answer gives the agent's reply to an approver's question.
+func (g *Gate) Answer(ctx context.Context, p Principal, id ID, text string) error {
+	s, err := g.current(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.Requester.Key != p.Key {
+		return g.notYours(p, id, "answer")
+	}
+	text, _ = Cut(Clean(text), MaxAnswer)
+	if text == "" {
+		return &Error{Kind: Invalid, Op: "gate.Answer", Public: "text: write an answer"}
+	}
+	if !s.Asked() {
+		return conflict(ReasonAlreadyDecided, "Nobody waits for an answer on this approval.")
+	}
+	return g.store.Answer(ctx, id, s.Rev, text)
+}
+
+// MaxAnswer is how long an agent's answer to a question may be, in characters.
+const MaxAnswer = 4000
+
+// Settle records what a person says of a dispatch whose outcome is unknown.
+func (g *Gate) Settle(ctx context.Context, id ID, v Voter, outcome State, note string) error {
+	s, err := g.current(ctx, id)
+	if err != nil {
+		return err
+	}
+	if rule := g.ruleOf(s); rule != nil {
+		if _, err := g.eligible(ctx, s, rule, v); err != nil {
+			return err
+		}
+	} else if err := g.anyApprover(ctx, v); err != nil {
+		return err
+	}
+	return g.store.Report(ctx, id, Report{Person: v.Name, Outcome: outcome, Note: words(note)})
+}
+
+// anyApprover admits whoever may decide by the default rule; for what the rule
+// that once applied can no longer say.
+func (g *Gate) anyApprover(ctx context.Context, v Voter) error {
+	groups, err := g.policy.Load().Discretionary().Qualify(ctx, v)
+	if err != nil {
+		return &Error{Kind: Unavailable, Reason: ReasonIdentityUnavailable, Op: "gate.anyApprover", Public: "Could not check whether you may decide; try again.", Err: err}
+	}
+	if len(groups) == 0 {
+		return forbidden(ReasonNotApprover, "You are not an approver.")
+	}
+	return nil
+}
+
+func conflict(why Reason, public string) error {
+	return &Error{Kind: Conflict, Reason: why, Op: "gate", Public: public}
+}
+
+func forbidden(why Reason, public string) error {
+	return &Error{Kind: Forbidden, Reason: why, Op: "gate", Public: public}
+}
+
+// notYours refuses and audits a principal that reaches for another's approval.
+func (g *Gate) notYours(p Principal, id ID, what string) error {
+	g.note(Entry{Event: EventRefused, ID: id, By: p.Key, Note: what + ": not its own"})
+	return forbidden("", "this approval belongs to another API key")
+}

@@ -1,0 +1,118 @@
+package gate
+
+import (
+	"context"
+
+	"github.com/approvalbot/approvalbot/gate/secret"
+)
+
+// View is an approval as a principal may see it.
+type View struct {
+	Snapshot
+	Ruling Ruling // what it means for its opener; the token only if that is who asks
+	Rule   *Rule  // it was opened under, if it is still in force
+}
+
+// Get returns one approval: to its opener, or to those who may see everything.
+// The opener gets the one that asks in its place, if there is one.
+func (g *Gate) Get(ctx context.Context, p Principal, id ID) (View, error) {
+	s, err := g.current(ctx, id)
+	if err != nil {
+		return View{}, err
+	}
+	return g.view(ctx, p, s)
+}
+
+// Await is Get, held until the approval is no longer at revision rev or ctx ends.
+func (g *Gate) Await(ctx context.Context, p Principal, id ID, rev int64) (View, error) {
+	if v, err := g.Get(ctx, p, id); err != nil || v.ID != id {
+		return v, err
+	}
+	s, err := g.Wait(ctx, id, rev)
+	if err != nil {
+		return View{}, err
+	}
+	return g.view(context.WithoutCancel(ctx), p, s)
+}
+
+func (g *Gate) view(ctx context.Context, p Principal, s *Snapshot) (View, error) {
+	if s.Requester.Key != p.Key {
+		if !p.reads() {
+			return View{}, g.notYours(p, s.ID, "read")
+		}
+		v := View{Snapshot: *s, Rule: g.ruleOf(s), Ruling: g.answer(s, RungAsk)}
+		v.Ruling.Token = secret.String{}
+		return v, nil
+	}
+	last, err := g.follow(ctx, s.ID)
+	if err != nil {
+		return View{}, err
+	}
+	return View{Snapshot: *last, Rule: g.ruleOf(last), Ruling: g.answer(last, RungAsk)}, nil
+}
+
+// List returns a page of approvals. An agent sees its own.
+func (g *Gate) List(ctx context.Context, p Principal, q Query) (Page, error) {
+	if !p.reads() && q.Requester != p.Key {
+		return Page{}, g.notAllowed(p, "list")
+	}
+	return g.store.List(ctx, q)
+}
+
+// Cancel withdraws an approval that was not dispatched.
+func (g *Gate) Cancel(ctx context.Context, p Principal, id ID, why string) error {
+	s, err := g.current(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.Requester.Key != p.Key {
+		return g.notYours(p, id, "cancel")
+	}
+	if s.Successor != "" {
+		id = s.Successor
+	}
+	return g.store.Withdraw(ctx, id, Withdrawal{Event: EventCancel, Reason: ReasonCancelled, By: p.Key, Note: words(why)})
+}
+
+// Undeliverable says that no card of an approval could be posted anywhere. The
+// policy says what becomes of it.
+func (g *Gate) Undeliverable(ctx context.Context, id ID) error {
+	s, err := g.current(ctx, id)
+	if err != nil {
+		return err
+	}
+	if g.policy.Load().OnUndeliverable() == FallbackDefer && s.Approval.Mode == Inline {
+		return g.store.Defer(ctx, id)
+	}
+	return g.store.Withdraw(ctx, id, Withdrawal{Event: EventCancel, Reason: ReasonUndeliverable, By: "approvalbot"})
+}
+
+// Propose opens an approval that an agent asks for by its own judgement. It is
+// never gated itself and authorises nothing but itself: it ends at Approved.
+func (g *Gate) Propose(ctx context.Context, r Request) (Ruling, error) {
+	p := g.policy.Load()
+	c := &check{Request: r, policy: p, rule: p.Discretionary(), mode: Deferred}
+	if r.Requester.Attended && r.Mode != Deferred {
+		c.mode = Inline
+	}
+	var err error
+	if c.digest, err = r.Call.Digest(); err != nil {
+		return g.blocked(&r.Call, nil, ReasonOf(err)), err
+	}
+	o := opening(c)
+	o.Discretionary = true
+	opened, err := g.store.Open(ctx, o)
+	if err != nil {
+		return g.blocked(&r.Call, nil, ReasonOf(err)), err
+	}
+	s, err := g.follow(ctx, opened.ID)
+	if err != nil {
+		return g.blocked(&r.Call, nil, ReasonOf(err)), err
+	}
+	return g.answer(s, RungAsk), nil
+}
+
+func (g *Gate) notAllowed(p Principal, what string) error {
+	g.note(Entry{Event: EventRefused, By: p.Key, Note: what + ": not its role"})
+	return forbidden("", "this API key may not do that; see its roles")
+}
