@@ -168,8 +168,8 @@ func (b *builder) identity(key string) string {
 
 func (b *builder) readChoices(cfg *PolicyConfig) {
 	b.off = word(b, "approvals.mode", string(cfg.Mode), "manual", "off") == "off"
-	b.unattended = word(b, "approvals.unattended", cfg.Unattended, ThenDefer, ThenDeny)
-	b.onUndeliverable = word(b, "approvals.on_undeliverable", cfg.OnUndeliverable, ThenDeny, ThenDefer)
+	b.unattended = word(b, "approvals.unattended", cfg.Unattended, FallbackDefer, FallbackDeny)
+	b.onUndeliverable = word(b, "approvals.on_undeliverable", cfg.OnUndeliverable, FallbackDeny, FallbackDefer)
 	b.defaultMode = word(b, gatePath+".default_mode", b.cfg.DefaultMode, Deferred, Inline)
 	b.floor = b.globs(gatePath+".deny", b.cfg.Deny)
 	b.forceDeferred = b.globs(gatePath+".force_deferred", b.cfg.ForceDeferred)
@@ -387,10 +387,10 @@ func (b *builder) how(path string, c RuleConfig, r *Rule) {
 	r.Mode = word(b, path+".mode", c.Mode, "", Inline, Deferred)
 	r.ExpiresIn = b.duration(path+".expires_in", c.ExpiresIn, defaultExpiresIn)
 	r.runWithin = b.duration(path+".run_within", c.RunWithin, 0)
-	r.InlineTimeout = InlineTimeout{After: defaultInlineFor, Then: ThenDefer}
+	r.InlineFor, r.InlineThen = defaultInlineFor, FallbackDefer
 	if t := c.InlineTimeout; t != nil {
-		r.InlineTimeout.After = b.duration(path+".inline_timeout.after", t.After, defaultInlineFor)
-		r.InlineTimeout.Then = word(b, path+".inline_timeout.then", t.Then, ThenDefer, ThenDeny)
+		r.InlineFor = b.duration(path+".inline_timeout.after", t.After, defaultInlineFor)
+		r.InlineThen = word(b, path+".inline_timeout.then", t.Then, FallbackDefer, FallbackDeny)
 		if r.Mode == Deferred || r.Mode == "" && b.defaultMode == Deferred && len(b.allowInline) == 0 {
 			b.problem(path+".inline_timeout", "the rule never asks inline; set mode: inline, or take it out")
 		}

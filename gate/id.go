@@ -9,9 +9,14 @@ import (
 
 const idPrefix = "apr_"
 
-// NewID returns a fresh id of an approval. Its time is the local clock's, which
-// orders ids for people; nothing is decided by it.
-func NewID() ID { return ID(idPrefix + ulid.MustNew(ulid.Now(), rand.Reader).String()) }
+// NewID returns a fresh id of an approval.
+func NewID() ID { return ID(newID(idPrefix)) }
+
+// newID returns prefix and a ULID. Its time is the local clock's, which orders
+// ids for people; nothing is decided by it.
+func newID(prefix string) string {
+	return prefix + ulid.MustNew(ulid.Now(), rand.Reader).String()
+}
 
 // ParseID reads an id in any case, as people type it.
 func ParseID(s string) (ID, error) {

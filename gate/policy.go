@@ -32,7 +32,7 @@ type Policy struct {
 	version       Version
 	disabled, off bool
 
-	unattended, onUndeliverable Then
+	unattended, onUndeliverable Fallback
 
 	floor         []*glob
 	rules         []*Rule
@@ -90,7 +90,7 @@ func (p *Policy) Discretionary() *Rule { return p.discretionary }
 func (p *Policy) ModeOf(r *Rule, tool string, attended, wantsDeferred bool) (m Mode, denied bool) {
 	switch {
 	case !attended:
-		return Deferred, p.unattended == ThenDeny
+		return Deferred, p.unattended == FallbackDeny
 	case wantsDeferred, matchAny(p.forceDeferred, tool):
 		return Deferred, false
 	case r.Mode != "":
@@ -103,10 +103,10 @@ func (p *Policy) ModeOf(r *Rule, tool string, attended, wantsDeferred bool) (m M
 }
 
 // OnUndeliverable says what becomes of a question that no chat could show.
-func (p *Policy) OnUndeliverable() Then { return p.onUndeliverable }
+func (p *Policy) OnUndeliverable() Fallback { return p.onUndeliverable }
 
 // Unattended says what becomes of a gated call that nobody waits for.
-func (p *Policy) Unattended() Then { return p.unattended }
+func (p *Policy) Unattended() Fallback { return p.unattended }
 
 // PersonOf returns the person that a key belongs to, empty if nobody knows.
 func (p *Policy) PersonOf(key string) string { return p.people[key] }

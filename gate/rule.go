@@ -18,20 +18,15 @@ const (
 	ActionDeny  Action = "deny"
 )
 
-// Then is what becomes of a call that nobody waits for any more.
-type Then string
+// Fallback is what becomes of a question that cannot be put, or is not waited
+// for any more.
+type Fallback string
 
-// The two ways on.
+// The fallbacks.
 const (
-	ThenDefer Then = "defer"
-	ThenDeny  Then = "deny"
+	FallbackDefer Fallback = "defer"
+	FallbackDeny  Fallback = "deny"
 )
-
-// InlineTimeout is how long an inline question is waited for, and what then.
-type InlineTimeout struct {
-	After time.Duration
-	Then  Then
-}
 
 // What a rule says that does not say otherwise.
 const (
@@ -56,7 +51,8 @@ type Rule struct {
 
 	Mode           Mode          // empty: the lists and default_mode choose
 	ExpiresIn      time.Duration // of a deferred question
-	InlineTimeout  InlineTimeout
+	InlineFor      time.Duration // how long an inline question is waited for
+	InlineThen     Fallback
 	Scopes         []Scope // what an approver may grant; Once is always among them
 	ReasonRequired bool    // a denial must say why
 	Risk           string  // low, medium, high or empty
