@@ -5,16 +5,24 @@ import (
 	"time"
 )
 
-// follow reads an approval, or the last of those that ask in its place.
-func (g *Gate) follow(ctx context.Context, id ID) (*Snapshot, error) {
+// follow reads an approval, or the last of those that ask in its place; before
+// is then the one that it replaced.
+func (g *Gate) follow(ctx context.Context, id ID) (s, before *Snapshot, err error) {
 	for range 16 { // a chain grows by one for each fail-over or change of policy
-		s, err := g.current(ctx, id)
+		s, err = g.current(ctx, id)
 		if err != nil || s.Successor == "" {
-			return s, err
+			return s, before, err
 		}
-		id = s.Successor
+		id, before = s.Successor, s
 	}
-	return nil, &Error{Op: "gate.follow", Public: "too many successors"}
+	return nil, nil, &Error{Op: "gate.follow", Public: "too many successors"}
+}
+
+// Refresh settles an approval of another life of the store: it becomes void, and
+// people are asked again.
+func (g *Gate) Refresh(ctx context.Context, id ID) error {
+	_, err := g.current(ctx, id)
+	return err
 }
 
 // current reads an approval; one from another life of the store is void, and
@@ -69,12 +77,16 @@ func (g *Gate) reopening(s *Snapshot) (Opening, bool) {
 }
 
 // answer says what an approval means for its opener now. The chain of
-// successors has been followed.
-func (g *Gate) answer(s *Snapshot, rung Reason) Ruling {
+// successors has been followed; before is the one it replaced, or nil.
+func (g *Gate) answer(s, before *Snapshot, rung Reason) Ruling {
 	r := Ruling{Verdict: Block, Reason: s.Approval.Reason, Next: NextStop, Approval: s}
+	say := g.outcome(s, r.Reason)
 	switch s.State {
 	case Pending:
 		r.Verdict, r.Reason, r.Next = Ask, rung, nextPending(s)
+		if before != nil && !s.Asked() {
+			say = g.outcome(before, before.Approval.Reason)
+		}
 	case Approved, Leased:
 		r.Verdict, r.Reason = Ask, rung
 		if s.State == Approved && s.Executor == RequesterRuns && !s.Discretionary {
@@ -84,7 +96,7 @@ func (g *Gate) answer(s *Snapshot, rung Reason) Ruling {
 		r.Reason = ReasonSpent
 	case Denied, Expired, Cancelled, Lapsed, Revoked, Void:
 	}
-	r.Text = AgentText(g.outcome(s, r.Reason))
+	r.Text = AgentText(say)
 	return r
 }
 

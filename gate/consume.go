@@ -29,7 +29,17 @@ const (
 // Consume spends a token: the one way to turn an approval into Allow. It looks
 // at everything again, policy and votes included; whatever fails burns nothing.
 func (g *Gate) Consume(ctx context.Context, c Spending) (Ruling, error) {
-	s, err := g.spendable(ctx, &c)
+	for range decideTries {
+		r, err := g.consume(ctx, &c)
+		if err != ErrMoved { //nolint:errorlint // the sentinel itself, never wrapped
+			return r, err
+		}
+	}
+	return g.blocked(&c.Call, nil, ReasonOf(ErrMoved)), ErrMoved
+}
+
+func (g *Gate) consume(ctx context.Context, c *Spending) (Ruling, error) {
+	s, err := g.spendable(ctx, c)
 	if err != nil {
 		return g.blocked(&c.Call, s, ReasonOf(err)), err
 	}
@@ -43,7 +53,7 @@ func (g *Gate) Consume(ctx context.Context, c Spending) (Ruling, error) {
 		Policy: g.policy.Load().Version(), WillReport: !c.NoReport, ReportIn: reportIn(c.NoReport),
 	})
 	if err != nil {
-		return g.refusedConsume(ctx, &c, s, err)
+		return g.refusedConsume(ctx, c, s, err)
 	}
 	return Ruling{Verdict: Allow, Reason: RungToken, Next: NextRun, Approval: s}, nil
 }
@@ -113,7 +123,7 @@ func (g *Gate) recheck(ctx context.Context, s *Snapshot) (*Ruling, error) {
 	rule := g.ruleOf(s)
 	switch {
 	case s.State == Pending:
-		r := g.answer(s, RungToken)
+		r := g.answer(s, nil, RungToken)
 		return &r, nil
 	case rule == nil:
 		return g.again(ctx, s, EventRevoked, ReasonPolicyChanged)
@@ -153,7 +163,7 @@ func (g *Gate) orBlocked(r *Ruling, err error, c *Call, s *Snapshot) (Ruling, er
 // refusedConsume answers a consume that the store refused. A second spending is
 // a security event; an approval that moved on is answered as it is now.
 func (g *Gate) refusedConsume(ctx context.Context, c *Spending, s *Snapshot, cause error) (Ruling, error) {
-	if KindOf(cause) != Conflict {
+	if cause == ErrMoved || KindOf(cause) != Conflict { //nolint:errorlint // the sentinel itself, never wrapped
 		return g.blocked(&c.Call, s, ReasonOf(cause)), cause
 	}
 	if ReasonOf(cause) == ReasonSpent {

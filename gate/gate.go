@@ -24,11 +24,12 @@ type Gate struct {
 	notes  chan Entry // written behind the answer, see note
 	others atomic.Int32
 	offset atomic.Int64 // of the store's clock, in nanoseconds
+	beat   chan struct{}
 }
 
 // New makes a gate. Run must run beside it.
 func New(store Store, keys *Keyring, watch Watcher, policy *Policy, log *slog.Logger) *Gate {
-	g := &Gate{store: store, keys: keys, watch: watch, log: log, notes: make(chan Entry, 1024)}
+	g := &Gate{store: store, keys: keys, watch: watch, log: log, notes: make(chan Entry, 1024), beat: make(chan struct{}, 1)}
 	g.policy.Store(policy)
 	return g
 }
@@ -53,6 +54,8 @@ func (g *Gate) Run(ctx context.Context, replica string) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			g.Beat(ctx, replica)
+		case <-g.beat:
 			g.Beat(ctx, replica)
 		case e := <-notes:
 			held = &e
@@ -95,6 +98,10 @@ func (g *Gate) SetPolicy(ctx context.Context, p *Policy, by string) error {
 		return &Error{Kind: Invalid, Op: "gate.SetPolicy", Public: "the new policy would turn the gate off; the old one stays in force. Restart to turn it off"}
 	}
 	g.policy.Store(p)
+	select {
+	case g.beat <- struct{}{}: // say so at once: until then nothing can be consumed
+	default:
+	}
 	g.note(Entry{Event: EventPolicyLoaded, By: by, Note: "policy " + string(p.Version()) + ", before " + string(old.Version())})
 	g.log.InfoContext(ctx, "policy loaded", "policy", string(p.Version()), "before", string(old.Version()))
 	return nil

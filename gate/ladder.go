@@ -182,6 +182,9 @@ func (g *Gate) token(ctx context.Context, c *check) (Ruling, bool, error) {
 	ruling, err := g.Consume(ctx, Spending{
 		Principal: c.Requester.Key, Token: c.Token, Attempt: c.Attempt, Call: c.Call, NoReport: c.NoReport,
 	})
+	if KindOf(err) == Conflict {
+		return ruling, true, nil // spent, void or for another call: that is the answer
+	}
 	return ruling, true, err
 }
 
@@ -197,14 +200,14 @@ func (g *Gate) key(ctx context.Context, c *check) (Ruling, bool, error) {
 	if err != nil {
 		return Ruling{}, false, err
 	}
-	s, err := g.follow(ctx, id)
+	s, before, err := g.follow(ctx, id)
 	if err != nil {
 		return Ruling{}, false, err
 	}
 	if s.Digest != c.digest {
 		return Ruling{}, false, &Error{Kind: Conflict, Reason: ReasonDigestMismatch, Op: "gate.Check", Public: "this idempotency key belongs to another call; use a new key"}
 	}
-	return g.answer(s, RungKey), true, nil
+	return g.answer(s, before, RungKey), true, nil
 }
 
 // grant lets a call pass that an approver has already allowed for longer.
@@ -244,11 +247,11 @@ func (g *Gate) ask(ctx context.Context, c *check) (Ruling, bool, error) {
 	if err != nil {
 		return Ruling{}, false, err
 	}
-	s, err := g.follow(ctx, opened.ID)
+	s, before, err := g.follow(ctx, opened.ID)
 	if err != nil {
 		return Ruling{}, false, err
 	}
-	return g.answer(s, RungAsk), true, nil
+	return g.answer(s, before, RungAsk), true, nil
 }
 
 // maxPending is how many approvals one requester may have waiting.

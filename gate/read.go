@@ -40,15 +40,15 @@ func (g *Gate) view(ctx context.Context, p Principal, s *Snapshot) (View, error)
 		if !p.reads() {
 			return View{}, g.notYours(p, s.ID, "read")
 		}
-		v := View{Snapshot: *s, Rule: g.ruleOf(s), Ruling: g.answer(s, RungAsk)}
+		v := View{Snapshot: *s, Rule: g.ruleOf(s), Ruling: g.answer(s, nil, RungAsk)}
 		v.Ruling.Token = secret.String{}
 		return v, nil
 	}
-	last, err := g.follow(ctx, s.ID)
+	last, before, err := g.follow(ctx, s.ID)
 	if err != nil {
 		return View{}, err
 	}
-	return View{Snapshot: *last, Rule: g.ruleOf(last), Ruling: g.answer(last, RungAsk)}, nil
+	return View{Snapshot: *last, Rule: g.ruleOf(last), Ruling: g.answer(last, before, RungAsk)}, nil
 }
 
 // List returns a page of approvals. An agent sees its own.
@@ -105,11 +105,11 @@ func (g *Gate) Propose(ctx context.Context, r Request) (Ruling, error) {
 	if err != nil {
 		return g.blocked(&r.Call, nil, ReasonOf(err)), err
 	}
-	s, err := g.follow(ctx, opened.ID)
+	s, before, err := g.follow(ctx, opened.ID)
 	if err != nil {
 		return g.blocked(&r.Call, nil, ReasonOf(err)), err
 	}
-	return g.answer(s, RungAsk), nil
+	return g.answer(s, before, RungAsk), nil
 }
 
 func (g *Gate) notAllowed(p Principal, what string) error {
