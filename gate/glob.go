@@ -41,6 +41,9 @@ func compileGlob(text string) (*glob, error) {
 	if strings.Contains(text, `\`) {
 		return nil, errors.New(`\ is not supported; write [*] for a literal star`)
 	}
+	if err := checkClasses(text); err != nil {
+		return nil, err
+	}
 	expanded, err := expand(text)
 	if err != nil {
 		return nil, err
@@ -136,9 +139,6 @@ func compileAlternative(s string) (alternative, error) {
 	if strings.Count(s, "*") > maxStars {
 		return alternative{}, fmt.Errorf("more than %d stars", maxStars)
 	}
-	if err := checkClasses(s); err != nil {
-		return alternative{}, err
-	}
 	meta := strings.IndexAny(s, "*?[")
 	if meta < 0 {
 		return alternative{prefix: s}, nil
@@ -173,8 +173,8 @@ func checkClass(class string) error {
 	switch {
 	case len(chars) == 0:
 		return errors.New("empty [] class")
-	case slices.Contains(chars, '['):
-		return errors.New("[ inside a class")
+	case strings.ContainsAny(class, "[{,}"):
+		return errors.New("[ { , } cannot be inside a class")
 	case len(chars) == 3 && chars[1] == '-':
 		if chars[0] > chars[2] {
 			return fmt.Errorf("[%s] runs backwards", class)
