@@ -33,6 +33,7 @@ func TestVisible(t *testing.T) {
 		"an enclosing mark is seen":                      {"a\u20dd", `a\u20dd`},
 		"marks on a letter stay":                         {"e\u0301\u0323", "e\u0301\u0323"},
 		"marks stacked over other lines are seen":        {"e\u0301\u0301\u0301\u0301", "e\u0301\u0301\u0301" + `\u0301`},
+		"a mark after an escape is the first again":      {"e\u0301\u0301\u0301\\\u0301", "e\u0301\u0301\u0301" + `\\` + "\u0301"},
 		"a backtick and an angle bracket are the sink's": {"`<b>", "`<b>"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +76,7 @@ func TestCut(t *testing.T) {
 	}
 	for _, in := range []string{
 		strings.Repeat(`\u202e`, 200), strings.Repeat(`\udb40\udc41`, 200), strings.Repeat(`\\`, 200),
-		strings.Repeat("e\u0301", 200), strings.Repeat("x"+`\xff`, 200), strings.Repeat("é"+`\\`, 200),
+		strings.Repeat("e\u0301", 200), strings.Repeat("x"+`\xff`, 200), strings.Repeat("é"+`\\`, 200), strings.Repeat("x\n", 200),
 	} {
 		one := in[:len(in)/200]
 		for n := range 90 {
@@ -111,7 +112,7 @@ func whole(one, s string) bool {
 
 func TestPrettyIsTheSameJSONWithNothingHidden(t *testing.T) {
 	t.Parallel()
-	const in = `{"z":1.50,"big":12345678901234567890123,"a":{"q":"\u0072m \u202e\n\"\\x\/","t":"` + "\u200b\U000e0041" + `"},"none":[],"list":[1e2,"\ud800"]}`
+	const in = `{"z":1.50,"big":12345678901234567890123,"a":{"q":"\u0072m \u202e\n\"\\x\/","t":"` + "\u200b\U000e0041" + `"},"none":[],"list":[1e2,"\ud800","\uD800\u0041"]}`
 	const want = `{
   "z": 1.50,
   "big": 12345678901234567890123,
@@ -122,7 +123,8 @@ func TestPrettyIsTheSameJSONWithNothingHidden(t *testing.T) {
   "none": [],
   "list": [
     1e2,
-    "\ud800"
+    "\ud800",
+    "\ud800A"
   ]
 }`
 	if diff := cmp.Diff(want, Pretty(json.RawMessage(in))); diff != "" {
@@ -143,6 +145,8 @@ func TestSummary(t *testing.T) {
 		"values in their order, as they are":          {`{"to":"ops@x","n":1.50,"deep":{"b":[1,null]}}`, `to: "ops@x", n: 1.50, deep: {"b":[1,null]}`, false},
 		"no arguments":                                {`{}`, ``, false},
 		"white space is collapsed, and that is said":  {`{"sql":"drop\n\n  table\tx"}`, `sql: "drop table x"`, true},
+		"two spaces are collapsed as well":            {`{"a":"b  c"}`, `a: "b c"`, true},
+		"a long key is cut":                           {`{"` + long + `":1}`, `"` + long[:63] + ` … 57 more characters … ` + long[:30] + `": 1`, true},
 		"a single space is no loss":                   {`{"a":"b c"}`, `a: "b c"`, false},
 		"an escaped backslash is no white space":      {`{"a":"b\\n c"}`, `a: "b\\n c"`, false},
 		"a long value shows head and tail":            {`{"a":"` + long + `"}`, `a: "` + long[:63] + ` … 57 more characters … ` + long[:30] + `"`, true},
