@@ -8,14 +8,24 @@ import (
 // follow reads an approval, or the last of those that ask in its place; before
 // is then the one that it replaced.
 func (g *Gate) follow(ctx context.Context, id ID) (s, before *Snapshot, err error) {
-	for range 16 { // a chain grows by one for each fail-over or change of policy
-		s, err = g.current(ctx, id)
-		if err != nil || s.Successor == "" {
-			return s, before, err
-		}
-		id, before = s.Successor, s
+	if s, err = g.current(ctx, id); err != nil {
+		return nil, nil, err
 	}
-	return nil, nil, &Error{Op: "gate.follow", Public: "too many successors"}
+	return g.last(ctx, s)
+}
+
+// last follows the successors of an approval that was read just now.
+func (g *Gate) last(ctx context.Context, s *Snapshot) (last, before *Snapshot, err error) {
+	for range 16 { // a chain grows by one for each fail-over or change of policy
+		if s.Successor == "" {
+			return s, before, nil
+		}
+		before = s
+		if s, err = g.current(ctx, s.Successor); err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, &Error{Op: "gate.last", Public: "too many successors"}
 }
 
 // Refresh settles an approval of another life of the store: it becomes void, and
@@ -136,42 +146,60 @@ func (g *Gate) outcome(s *Snapshot, why Reason) Outcome {
 	return o
 }
 
-// Wait returns an approval once it has changed since revision rev, or as it is
-// when ctx ends. Watching comes first and reading second: a change between the
-// two is then seen by the read or by the channel, never by neither.
-func (g *Gate) Wait(ctx context.Context, id ID, rev int64) (*Snapshot, error) {
+// Await is Get, held until the approval is no longer at revision rev, has ended
+// for good, or ctx ends. Watching comes first and reading second: a change
+// between the two is then seen by the read or by the channel, never by neither.
+// Nothing that was read is kept while waiting, because many wait; and the end
+// of ctx is a reason to look once more, not to give up. While the store is away
+// the waiting goes on: whoever watches is woken when it is back.
+func (g *Gate) Await(ctx context.Context, p Principal, id ID, rev int64) (View, error) {
 	changed, stop := g.watch.Watch(id)
 	defer stop()
-	for {
-		s, err := g.read(ctx, id)
-		if err != nil || s.Rev != rev || s.State.Final() {
-			return s, err
+	for first := true; ; first = false {
+		last := ctx.Err() != nil
+		v, err := g.look(ctx, p, id)
+		switch {
+		case err != nil && (first || last || KindOf(err) != Unavailable):
+			return View{}, err
+		case err == nil && (last || v.ID != id || v.Rev != rev || v.State.Final()):
+			return *v, nil
 		}
-		due := time.NewTimer(untilDue(s))
-		select {
-		case <-changed:
-		case <-due.C:
-		case <-ctx.Done():
-			due.Stop()
-			return s, nil
-		}
-		due.Stop()
+		park(ctx, changed, untilDue(v))
 	}
 }
 
-// read is current for somebody who waits: it is not cut off together with the
+// look is Get for somebody who waits: it is not cut off together with the
 // waiting, because the last look is what they are answered with.
-func (g *Gate) read(ctx context.Context, id ID) (*Snapshot, error) {
+func (g *Gate) look(ctx context.Context, p Principal, id ID) (*View, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	return g.current(ctx, id)
+	v, err := g.Get(ctx, p, id)
+	if err != nil {
+		return nil, err
+	}
+	return &v, nil
 }
 
 const readTimeout = 2 * time.Second
 
+// park waits for a change, a deadline, or the end of ctx.
+func park(ctx context.Context, changed <-chan struct{}, due time.Duration) {
+	timer := time.NewTimer(due)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // untilDue is how long until time itself changes the approval: a reason to look
-// again, while the store decides.
-func untilDue(s *Snapshot) time.Duration {
+// again, while the store decides. Of an approval that could not be read nobody
+// knows.
+func untilDue(s *View) time.Duration {
+	if s == nil {
+		return time.Minute
+	}
 	at := s.Expires
 	switch {
 	case s.State == Pending && s.Approval.Mode == Inline:
@@ -183,6 +211,9 @@ func untilDue(s *Snapshot) time.Duration {
 	case s.State == Executing:
 		return time.Minute
 	}
+	if at.IsZero() {
+		return time.Minute
+	}
 	return max(at.Sub(s.Now), 10*time.Millisecond)
 }
 
@@ -190,9 +221,11 @@ func untilDue(s *Snapshot) time.Duration {
 // people have decided, have a question, or ctx ends.
 func (g *Gate) Hold(ctx context.Context, p Principal, r Ruling) (Ruling, error) {
 	for r.Next == NextWait && ctx.Err() == nil {
-		v, err := g.Await(ctx, p, r.Approval.ID, r.Approval.Rev)
+		id, rev := r.Approval.ID, r.Approval.Rev
+		r = Ruling{} // not kept while waiting
+		v, err := g.Await(ctx, p, id, rev)
 		if err != nil {
-			return r, err
+			return g.blocked(&Call{}, nil, ReasonOf(err)), err
 		}
 		r = v.Ruling
 	}

@@ -18,6 +18,19 @@ type glob struct {
 	alts []alternative // its braces, written out
 }
 
+// Glob is a pattern as policies have them, for others who match names. The zero
+// value matches nothing.
+type Glob struct{ g *glob }
+
+// NewGlob compiles a pattern.
+func NewGlob(text string) (Glob, error) {
+	g, err := compileGlob(text)
+	return Glob{g}, err
+}
+
+// Match reports whether the whole name matches.
+func (g Glob) Match(name string) bool { return g.g != nil && g.g.match(name) }
+
 // alternative is a pattern without braces.
 type alternative struct {
 	prefix  string          // what every match begins with

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/approvalbot/approvalbot/gate/secret"
 )
@@ -11,6 +12,7 @@ type View struct {
 	Snapshot
 	Ruling Ruling // what it means for its opener; the token only if that is who asks
 	Rule   *Rule  // it was opened under, if it is still in force
+	Own    bool   // the viewer opened it
 }
 
 // Get returns one approval: to its opener, or to those who may see everything.
@@ -23,18 +25,6 @@ func (g *Gate) Get(ctx context.Context, p Principal, id ID) (View, error) {
 	return g.view(ctx, p, s)
 }
 
-// Await is Get, held until the approval is no longer at revision rev or ctx ends.
-func (g *Gate) Await(ctx context.Context, p Principal, id ID, rev int64) (View, error) {
-	if v, err := g.Get(ctx, p, id); err != nil || v.ID != id {
-		return v, err
-	}
-	s, err := g.Wait(ctx, id, rev)
-	if err != nil {
-		return View{}, err
-	}
-	return g.view(context.WithoutCancel(ctx), p, s)
-}
-
 func (g *Gate) view(ctx context.Context, p Principal, s *Snapshot) (View, error) {
 	if s.Requester.Key != p.Key {
 		if !p.reads() {
@@ -44,11 +34,43 @@ func (g *Gate) view(ctx context.Context, p Principal, s *Snapshot) (View, error)
 		v.Ruling.Token = secret.String{}
 		return v, nil
 	}
-	last, before, err := g.follow(ctx, s.ID)
+	last, before, err := g.last(ctx, s)
 	if err != nil {
 		return View{}, err
 	}
-	return View{Snapshot: *last, Rule: g.ruleOf(last), Ruling: g.answer(last, before, RungAsk)}, nil
+	return View{Snapshot: *last, Rule: g.ruleOf(last), Ruling: g.answer(last, before, RungAsk), Own: true}, nil
+}
+
+// Visible reads an approval and reports whether p may see it, without a word to
+// the audit log: for streams that leave out what is not theirs.
+func (g *Gate) Visible(ctx context.Context, p Principal, id ID) (*Snapshot, bool, error) {
+	s, err := g.store.Get(ctx, id)
+	if err != nil {
+		return nil, false, err
+	}
+	return &s, p.reads() || s.Requester.Key == p.Key, nil
+}
+
+// Shown returns an approval's arguments for people's eyes, with what its rule
+// redacts covered; covered says whether anything is. Nobody knows any more what
+// a rule without a trace in the present policy would cover: then everything is.
+func (g *Gate) Shown(s *Snapshot) (args json.RawMessage, covered bool) {
+	raw := s.Call.RawArgs()
+	if s.Discretionary {
+		return raw, false
+	}
+	for _, r := range g.policy.Load().Rules() {
+		if r.Name == s.Rule {
+			return r.Redacted(raw), len(r.redact) > 0
+		}
+	}
+	return mark(raw), true
+}
+
+// Refused audits that a principal tried what it may not, for the ways in that
+// refuse before the gate is asked.
+func (g *Gate) Refused(p Principal, what string) {
+	g.note(Entry{Event: EventRefused, By: p.Key, Note: what})
 }
 
 // List returns a page of approvals. An agent sees its own.
