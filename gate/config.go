@@ -1,6 +1,10 @@
 package gate
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
 
 // PolicyConfig is the `approvals:` section. Its words and durations stay texts
 // here, so that NewPolicy can report everything that is wrong at once.
@@ -102,14 +106,31 @@ type QuorumConfig struct {
 	Per   map[string]int
 }
 
-// UnmarshalYAML reads `2` or `{sre: 1, owners: 1}`.
+// UnmarshalYAML reads `2` or `{sre: 1, owners: 1}`. It looks at the text of
+// numbers, because decoders round 1.5 to 1.
 func (q *QuorumConfig) UnmarshalYAML(decode func(any) error) error {
-	if decode(&q.Total) == nil {
-		return nil
+	var v any
+	if err := decode(&v); err != nil {
+		return err
 	}
-	q.Total = 0
-	if err := decode(&q.Per); err != nil {
-		return fmt.Errorf("quorum: want a number, or a number per group such as {sre: 1, owners: 1}")
+	per, ok := v.(map[string]any)
+	if !ok {
+		return whole(v, &q.Total)
+	}
+	q.Per = map[string]int{}
+	for name, n := range per {
+		var places int
+		if err := whole(n, &places); err != nil {
+			return err
+		}
+		q.Per[name] = places
+	}
+	return nil
+}
+
+func whole(v any, n *int) (err error) {
+	if *n, err = strconv.Atoi(fmt.Sprint(v)); err != nil {
+		return errors.New("quorum: want a whole number, or one per group such as {sre: 1, owners: 1}")
 	}
 	return nil
 }
