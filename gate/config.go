@@ -115,12 +115,12 @@ func (q *QuorumConfig) UnmarshalYAML(decode func(any) error) error {
 	}
 	per, ok := v.(map[string]any)
 	if !ok {
-		return whole(v, &q.Total)
+		return wholeNumber(v, &q.Total)
 	}
 	q.Per = map[string]int{}
 	for name, n := range per {
 		var places int
-		if err := whole(n, &places); err != nil {
+		if err := wholeNumber(n, &places); err != nil {
 			return err
 		}
 		q.Per[name] = places
@@ -128,7 +128,7 @@ func (q *QuorumConfig) UnmarshalYAML(decode func(any) error) error {
 	return nil
 }
 
-func whole(v any, n *int) (err error) {
+func wholeNumber(v any, n *int) (err error) {
 	if *n, err = strconv.Atoi(fmt.Sprint(v)); err != nil {
 		return errors.New("quorum: want a whole number, or one per group such as {sre: 1, owners: 1}")
 	}
