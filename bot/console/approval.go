@@ -1,0 +1,239 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// approvalPage is one approval as an approver needs to see it.
+type approvalPage struct {
+	chrome
+	gate.View
+	Rev       string
+	Line      string // how it stands
+	Silence   string // what happens if nobody decides
+	Due       time.Time
+	Args      arguments
+	Rule      *gate.Rule
+	Approvers string
+	Progress  gate.Progress
+	Timeline  []moment
+	May       actions
+	Form      form // what the person had typed when a press was refused
+	Nonce     string
+}
+
+// moment is one line of an approval's life.
+type moment struct {
+	At     time.Time
+	Kind   string // colours the line
+	What   string
+	Who    string
+	Said   string
+	Answer string
+	Link   gate.ID
+}
+
+// actions are what the reader may press.
+type actions struct {
+	Approve, Deny, Ask, TakeBack, Settle bool
+
+	Why     string   // why nothing, or what to know first
+	Confirm string   // what has to be confirmed with an approval
+	Scopes  []choice // more than one, or none to choose from
+}
+
+// Any reports whether there is anything to press.
+func (a actions) Any() bool { return a.Approve || a.Deny || a.Ask || a.TakeBack || a.Settle }
+
+// choice is a scope that the rule allows, and what it would cover.
+type choice struct {
+	Scope  gate.Scope
+	Name   string
+	Covers string
+}
+
+func (c *Console) approval(w http.ResponseWriter, r *http.Request, s *session) {
+	id, err := gate.ParseID(chi.URLParam(r, "id"))
+	if err != nil {
+		c.fail(w, s, http.StatusNotFound, "There is no such approval.")
+		return
+	}
+	c.showApproval(w, r, s, id, form{}, nil)
+}
+
+// showApproval renders the page; after a refused press with what was typed and
+// why it did not count.
+func (c *Console) showApproval(w http.ResponseWriter, r *http.Request, s *session, id gate.ID, typed form, refusal error) {
+	v, err := c.Inbox.Get(r.Context(), s.who, id)
+	if err != nil {
+		c.failed(w, r, s, err)
+		return
+	}
+	p := c.approvalPage(r.Context(), s, v)
+	p.Form, p.Flash = typed, c.takeFlash(w, r, s)
+	status := http.StatusOK
+	if refusal != nil {
+		status, p.Alert = statusOf(refusal), gate.PublicText(refusal)
+	}
+	p.Pending = c.pending(r.Context(), s)
+	c.render(w, status, "approval.html", p)
+}
+
+// pending counts what waits, for titles; 0 where that cannot be known.
+func (c *Console) pending(ctx context.Context, s *session) int {
+	page, err := c.Inbox.List(ctx, s.who, gate.Query{State: gate.Pending, Limit: 1})
+	if err != nil {
+		return 0
+	}
+	return page.Pending
+}
+
+func (c *Console) approvalPage(ctx context.Context, s *session, v gate.View) approvalPage {
+	a, clock := &v.Approval, gate.Clock{Now: v.Snapshot.Now}
+	rule := v.Rule
+	if rule == nil {
+		rule = c.ruleNamed(a)
+	}
+	p := approvalPage{
+		chrome: c.chrome(s, a.Call.Tool, ""), View: v, Rule: rule, Due: due(a), Args: argumentsOf(a, rule),
+		Rev: fmt.Sprint(a.Rev, a.State, a.Successor, v.Rule == nil), Nonce: rand.Text(), Timeline: timeline(a, clock),
+	}
+	p.Now = v.Snapshot.Now
+	if rule != nil {
+		p.Approvers, p.Progress = approvers(rule), progress(rule, a.Votes)
+	}
+	p.Line = gate.StateLine(a, p.Progress, clock)
+	if a.State == gate.Pending {
+		p.Silence = silence(a, clock)
+	}
+	p.May = c.actions(ctx, s, &v, rule)
+	return p
+}
+
+// silence says what happens if nobody decides.
+func silence(a *gate.Approval, clock gate.Clock) string {
+	if by := due(a); by.Before(a.Expires) {
+		return gate.Silence(by, a.Expires, "this inbox", clock)
+	}
+	return gate.Silence(a.Expires, time.Time{}, "", clock)
+}
+
+// actions says what the reader may press, as far as the console knows; the gate
+// looks at every press again.
+func (c *Console) actions(ctx context.Context, s *session, v *gate.View, rule *gate.Rule) actions {
+	a := &v.Approval
+	unsettled := a.State == gate.OutcomeUnknown
+	undone := (a.State == gate.Approved || a.State == gate.Leased) && !a.Discretionary
+	if a.State != gate.Pending && !undone && !unsettled {
+		return actions{}
+	}
+	if rule == nil {
+		return actions{Deny: a.State == gate.Pending, Settle: unsettled, TakeBack: undone, Why: "The rule it was opened under is gone from the policy."}
+	}
+	if why := c.mayNot(ctx, a, rule, s.voter()); why != "" {
+		return actions{Why: why}
+	}
+	if a.State != gate.Pending {
+		return actions{TakeBack: undone, Settle: unsettled}
+	}
+	may := actions{Approve: true, Deny: true, Ask: true, Confirm: confirmation(a, rule, v.Snapshot.Now), Scopes: choices(a, rule)}
+	if slices.ContainsFunc(a.Votes, func(o gate.Vote) bool { return o.Voter.Identity() == s.voter().Identity() }) {
+		may.Approve, may.Why = false, "You approved this; others must too."
+	}
+	if v.Rule == nil {
+		may.Why = "The policy has changed since this was opened. It cannot be approved any more: a press asks people again under the new rule."
+	}
+	return may
+}
+
+// confirmation is what an approver must tick before an approval counts.
+func confirmation(a *gate.Approval, rule *gate.Rule, now time.Time) string {
+	switch {
+	case !a.FailedOver.IsZero():
+		return fmt.Sprintf(gate.PressFailedOver, gate.Clock{Now: now}.Time(a.FailedOver))
+	case rule != nil && rule.Risk == "high":
+		return "I have read the arguments. This is high risk."
+	}
+	return ""
+}
+
+// choices are the scopes an approver may choose from; none if there is only one.
+func choices(a *gate.Approval, rule *gate.Rule) []choice {
+	if a.Discretionary || len(rule.Scopes) < 2 {
+		return nil
+	}
+	all := []choice{
+		{gate.Once, "Once", "this call, this time"},
+		{gate.Session, "This session", gate.Visible(a.Covers()) + ", while session " + gate.Visible(a.Requester.Session) + " lasts"},
+		{gate.Always, "Always", gate.Visible(a.Covers()) + ", in later sessions too, until it expires or is revoked"},
+	}
+	return slices.DeleteFunc(all, func(o choice) bool {
+		return o.Scope != gate.Once && !rule.Grants(o.Scope) || o.Scope == gate.Session && a.Requester.Session == ""
+	})
+}
+
+// timeline tells an approval's life in order.
+func timeline(a *gate.Approval, clock gate.Clock) []moment {
+	opened := moment{At: a.Created, What: "Opened by", Who: requester(a)}
+	if a.Predecessor != "" {
+		opened.What, opened.Link = "Asked again in place of an earlier one by", a.Predecessor
+	}
+	out := []moment{opened}
+	for _, q := range a.Questions {
+		out = append(out, moment{At: q.At, Kind: "ask", What: "Asked by", Who: q.By, Said: q.Text, Answer: q.Answer})
+	}
+	for _, v := range a.Votes {
+		out = append(out, voted(v))
+	}
+	if !a.Started.IsZero() {
+		out = append(out, moment{At: a.Started, Kind: "run", What: "Dispatched, its token is spent"})
+	}
+	ended := slices.Contains([]gate.State{gate.Pending, gate.Approved, gate.Leased, gate.Executing}, a.State)
+	if !ended && a.State != gate.Denied { // a denial is a vote already
+		line := moment{At: cmp.Or(unix(a.Ended), unix(clock.Now)), Kind: string(a.State), What: gate.StateLine(a, gate.Progress{}, clock), Link: a.Successor}
+		out = append(out, line)
+	}
+	slices.SortStableFunc(out, func(x, y moment) int { return x.At.Compare(y.At) })
+	return out
+}
+
+// unix makes times comparable, so that the first one that is set can be taken.
+func unix(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Round(0)
+}
+
+func voted(v gate.Vote) moment {
+	m := moment{At: v.At, Kind: "no", What: "Denied by", Who: v.Voter.Name, Said: v.Reason}
+	if v.Choice == gate.Approve {
+		m.Kind, m.What = "yes", "Approved by"
+		if v.Scope != "" && v.Scope != gate.Once {
+			m.What = "Approved for " + string(v.Scope) + " by"
+		}
+	}
+	if via := strings.Join(v.Groups, ", "); via != "" {
+		m.Who += " (" + via + ", on " + v.Voter.Surface + ")"
+	}
+	return m
+}
+
+// requester names who asks: the agent by its own name, and its key.
+func requester(a *gate.Approval) string {
+	if a.Requester.Agent == "" {
+		return a.Requester.Key
+	}
+	return a.Requester.Agent
+}

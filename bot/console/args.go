@@ -1,0 +1,73 @@
+package console
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// token is a piece of the shown arguments. Each string stands alone, so that
+// right-to-left letters in one cannot move what is beside it.
+type token struct {
+	Kind string // key, string or rest
+	Text string
+}
+
+// arguments is what the page shows of a call's arguments.
+type arguments struct {
+	Tokens     []token
+	Characters int
+	Lines      int
+	Redacted   bool // the rule hides some values from people
+	Withheld   bool // nobody knows which values to hide
+}
+
+// argumentsOf shows a call's arguments in full. What to redact is in the rule; if
+// that is gone from the policy nothing is shown, rather than a secret.
+func argumentsOf(a *gate.Approval, rule *gate.Rule) arguments {
+	if rule == nil {
+		return arguments{Withheld: true}
+	}
+	raw := a.Call.RawArgs()
+	shown := rule.Redacted(raw)
+	text := gate.Pretty(shown)
+	return arguments{
+		Tokens: tokens(text), Characters: len([]rune(text)), Lines: strings.Count(text, "\n") + 1,
+		Redacted: !slices.Equal(shown, raw),
+	}
+}
+
+// tokens splits what gate.Pretty has made of JSON at its strings.
+func tokens(text string) (out []token) {
+	for text != "" {
+		start := strings.IndexByte(text, '"')
+		if start < 0 {
+			return append(out, token{"rest", text})
+		}
+		if start > 0 {
+			out = append(out, token{"rest", text[:start]})
+		}
+		end := start + quotedLen(text[start:])
+		kind := "string"
+		if strings.HasPrefix(text[end:], ":") {
+			kind = "key"
+		}
+		out = append(out, token{kind, text[start:end]})
+		text = text[end:]
+	}
+	return out
+}
+
+// quotedLen is the length of the quoted string that s begins with.
+func quotedLen(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(s)
+}
