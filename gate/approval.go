@@ -64,6 +64,8 @@ const (
 	EventSessionBypass Event = "session_bypass"
 	EventPolicyLoaded  Event = "policy_loaded"
 	EventClockReset    Event = "clock_reset"
+	EventFailedOver    Event = "failed_over" // the store has another incarnation
+	EventDurability    Event = "durability"  // its level was changed
 )
 
 // moves is the state machine: what each state may become, and by which event.

@@ -80,7 +80,9 @@ type Snapshot struct {
 
 // Stale reports whether the approval belongs to another life of the store and
 // so cannot be decided or dispatched any more.
-func (s *Snapshot) Stale() bool { return s.State.Open() && s.Approval.Incarnation != s.Incarnation }
+func (s *Snapshot) Stale() bool {
+	return s.State.Open() && s.Ended.IsZero() && s.Approval.Incarnation != s.Incarnation
+}
 
 // Query selects approvals; zero fields select everything.
 type Query struct {
@@ -270,14 +272,15 @@ type Log interface {
 	Tail(ctx context.Context) (pos string, err error)
 
 	// Read returns up to n entries after pos, waiting up to block for the
-	// first. It returns ErrGap when pos lies beyond the end, as after a
-	// fail-over that lost entries. Trimmed entries show as a jump of Entry.N.
+	// first. It returns ErrGap when what follows pos is not the next entry: it
+	// was trimmed, or a fail-over lost the end of the log. The empty pos is
+	// before the first entry there is.
 	Read(ctx context.Context, pos string, n int, block time.Duration) ([]Entry, error)
 }
 
 // Entry is one line of the log.
 type Entry struct {
-	Pos    string // position in the log, for Follow
+	Pos    string // position in the log, for Read
 	N      int64  // gapless number
 	ID     ID
 	Event  Event
