@@ -63,6 +63,20 @@ type choice struct {
 	Covers string
 }
 
+// Typed returns what a person had typed into a form whose press was refused.
+func (p approvalPage) Typed(do string) string {
+	if p.Form.Do != do {
+		return ""
+	}
+	return p.Form.Text
+}
+
+// Chosen reports whether a scope is the one to offer first: the narrowest, or
+// the one a refused press had chosen.
+func (p approvalPage) Chosen(s gate.Scope) bool {
+	return s == cmp.Or(gate.Scope(p.Form.Scope), gate.Once)
+}
+
 func (c *Console) approval(w http.ResponseWriter, r *http.Request, s *session) {
 	id, err := gate.ParseID(chi.URLParam(r, "id"))
 	if err != nil {
@@ -81,6 +95,9 @@ func (c *Console) showApproval(w http.ResponseWriter, r *http.Request, s *sessio
 		return
 	}
 	p := c.approvalPage(r.Context(), s, v)
+	if unchanged(w, r, p.Rev) {
+		return
+	}
 	p.Form, p.Flash = typed, c.takeFlash(w, r, s)
 	status := http.StatusOK
 	if refusal != nil {
@@ -107,7 +124,7 @@ func (c *Console) approvalPage(ctx context.Context, s *session, v gate.View) app
 	}
 	p := approvalPage{
 		chrome: c.chrome(s, a.Call.Tool, ""), View: v, Rule: rule, Due: due(a), Args: argumentsOf(a, rule),
-		Rev: fmt.Sprint(a.Rev, a.State, a.Successor, v.Rule == nil), Nonce: rand.Text(), Timeline: timeline(a, clock),
+		Rev: revision(a.Rev, a.State, v.Rule == nil), Nonce: rand.Text(), Timeline: timeline(a, clock),
 	}
 	p.Now = v.Snapshot.Now
 	if rule != nil {
@@ -199,21 +216,24 @@ func timeline(a *gate.Approval, clock gate.Clock) []moment {
 	if !a.Started.IsZero() {
 		out = append(out, moment{At: a.Started, Kind: "run", What: "Dispatched, its token is spent"})
 	}
-	ended := slices.Contains([]gate.State{gate.Pending, gate.Approved, gate.Leased, gate.Executing}, a.State)
-	if !ended && a.State != gate.Denied { // a denial is a vote already
-		line := moment{At: cmp.Or(unix(a.Ended), unix(clock.Now)), Kind: string(a.State), What: gate.StateLine(a, gate.Progress{}, clock), Link: a.Successor}
-		out = append(out, line)
+	if end := ending(a, clock); end.What != "" {
+		out = append(out, end)
 	}
 	slices.SortStableFunc(out, func(x, y moment) int { return x.At.Compare(y.At) })
 	return out
 }
 
-// unix makes times comparable, so that the first one that is set can be taken.
-func unix(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
+// ending is how an approval ended, or what became of it since it was decided.
+// A denial is a vote, and told as one.
+func ending(a *gate.Approval, clock gate.Clock) moment {
+	at := a.Ended
+	switch a.State {
+	case gate.Pending, gate.Approved, gate.Leased, gate.Executing, gate.Denied:
+		return moment{}
+	case gate.OutcomeUnknown: // it has not ended
+		at = clock.Now
 	}
-	return t.UTC().Round(0)
+	return moment{At: at, Kind: string(a.State), What: gate.StateLine(a, gate.Progress{}, clock), Link: a.Successor}
 }
 
 func voted(v gate.Vote) moment {

@@ -1,7 +1,9 @@
 package console
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/approvalbot/approvalbot/gate"
@@ -21,6 +23,26 @@ type arguments struct {
 	Lines      int
 	Redacted   bool // the rule hides some values from people
 	Withheld   bool // nobody knows which values to hide
+}
+
+// Long reports whether the box may be too small to show them at once.
+func (a arguments) Long() bool { return a.Lines > 20 || a.Characters > 1500 }
+
+// Size is "213,402 characters in 12 lines".
+func (a arguments) Size() string {
+	lines := "lines"
+	if a.Lines == 1 {
+		lines = "line"
+	}
+	return fmt.Sprintf("%s characters in %d %s", thousands(a.Characters), a.Lines, lines)
+}
+
+func thousands(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }
 
 // argumentsOf shows a call's arguments in full. What to redact is in the rule; if

@@ -29,12 +29,11 @@ type Grants interface {
 	ConfirmGrant(ctx context.Context, p gate.Principal, id string) error
 }
 
-// Wake tells of changes as they happen.
+// Wake tells that something has changed, never what. *bot.Hub is one.
 type Wake interface {
-	// Subscribe returns a channel of what changes from now on. It may be closed
-	// when its reader is too slow or the log has a gap: then subscribe again and
-	// read everything again.
-	Subscribe() (changes <-chan gate.Entry, stop func())
+	gate.Watcher
+	// Any is Watch for whatever there is.
+	Any() (changed <-chan struct{}, stop func())
 }
 
 // Config is what a console needs. Only Demo may be left out.

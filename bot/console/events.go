@@ -1,37 +1,47 @@
 package console
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/approvalbot/approvalbot/gate"
 )
 
-// beat is how often a quiet stream says that it lives, and looks whether its
-// reader may still listen.
-const beat = 20 * time.Second
+const (
+	beat = 20 * time.Second       // a quiet stream says that it lives, and looks whether its reader may still listen
+	pace = 500 * time.Millisecond // between two events of one stream
+)
 
-// events streams which approvals change and how, and nothing of what is in them:
-// pages read themselves again. Nothing is resumed, because a page that has
-// (re)connected reads itself again too.
+// events streams that something has changed, with ?id= on that approval, and
+// nothing of what: pages read themselves again. There is nothing to resume,
+// because a page that has (re)connected reads itself again too.
 func (c *Console) events(w http.ResponseWriter, r *http.Request, s *session) {
-	changes, stop := c.Wake.Subscribe() // before the page's first look
+	changed, stop := c.watch(r) // before the page looks, so that no change falls between
 	defer stop()
 	out := http.NewResponseController(w)
-	_ = out.SetWriteDeadline(time.Time{}) // a stream has none; not every server sets one
+	_ = out.SetWriteDeadline(time.Time{}) // a server that sets none refuses, and is right
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
-	say := func(format string, args ...any) bool {
-		_, err := fmt.Fprintf(w, format, args...)
+	say := func(text string) bool {
+		_, err := fmt.Fprint(w, text)
 		return err == nil && out.Flush() == nil
 	}
+	tick, rest := time.NewTicker(beat), time.NewTimer(0)
+	defer tick.Stop()
+	defer rest.Stop()
+	<-rest.C
+	heard := changed
 	for ok := say("retry: 2000\nevent: ready\ndata: {}\n\n"); ok; {
 		select {
-		case e, open := <-changes:
-			ok = open && say("event: change\ndata: {\"id\":%q,\"kind\":%q}\n\n", e.ID, e.Event)
+		case <-heard:
+			heard = nil // what comes while it rests is one event after it
+			rest.Reset(pace)
+			ok = say("event: change\ndata: {}\n\n")
+		case <-rest.C:
+			heard = changed
 		case <-tick.C:
 			_, known := c.session(r)
 			ok = known && say(": still here\n\n")
@@ -41,11 +51,27 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, s *session) {
 	}
 }
 
-// revision changes whenever rows do.
-func revision(rows []row) string {
-	var b strings.Builder
-	for _, r := range rows {
-		_, _ = fmt.Fprint(io.Writer(&b), r.ID, ".", r.Approval.Rev, r.Mine, " ")
+func (c *Console) watch(r *http.Request) (changed <-chan struct{}, stop func()) {
+	if id, err := gate.ParseID(r.URL.Query().Get("id")); err == nil {
+		return c.Wake.Watch(id)
 	}
-	return b.String()
+	return c.Wake.Any()
+}
+
+// revision makes a short name of all that a page shows and that may change.
+func revision(parts ...any) string {
+	h := sha256.New()
+	for _, p := range parts {
+		_, _ = fmt.Fprintf(h, "%v\x00", p)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// unchanged answers a page that reads itself again and has this revision already.
+func unchanged(w http.ResponseWriter, r *http.Request, rev string) bool {
+	if r.Header.Get("X-Console-Refresh") != rev {
+		return false
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return true
 }

@@ -32,14 +32,18 @@ func (c *Console) grants(w http.ResponseWriter, r *http.Request, s *session) {
 		return
 	}
 	p := grantsPage{chrome: c.chrome(s, "Grants", "grants")}
-	p.Pending, p.Flash = c.pending(ctx, s), c.takeFlash(w, r, s)
+	p.Pending = c.pending(ctx, s)
 	life := c.incarnation(ctx, s)
 	for _, g := range all {
 		of := gate.Subject{Call: gate.Call{Tool: g.Tool, Target: g.Target}}
 		st := standing{Grant: g, Covers: of.Covers(), Dormant: life != "" && g.Incarnation != life}
 		p.Grants = append(p.Grants, st)
-		p.Rev += g.ID + g.Incarnation
 	}
+	p.Rev = revision(all)
+	if unchanged(w, r, p.Rev) {
+		return
+	}
+	p.Flash = c.takeFlash(w, r, s)
 	slices.SortStableFunc(p.Grants, func(a, b standing) int { return cmp.Compare(b.ID, a.ID) })
 	c.render(w, http.StatusOK, "grants.html", p)
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -96,7 +97,10 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request, s *session) {
 		}
 	}
 	p.links("/console/", cursor, page.Next)
-	p.Rev = revision(p.Rows) + revision(p.Unknown)
+	p.Rev = revision(p.Pending, p.seen(), p.Next)
+	if unchanged(w, r, p.Rev) {
+		return
+	}
 	p.Flash = c.takeFlash(w, r, s)
 	c.render(w, http.StatusOK, "inbox.html", p)
 }
@@ -129,7 +133,10 @@ func (c *Console) history(w http.ResponseWriter, r *http.Request, s *session) {
 	p := c.listPage(s, "History", "history", f, page)
 	p.Rows, p.States = c.rows(r.Context(), s, page.Rows, page.Now), past
 	p.links("/console/history", cursor, page.Next)
-	p.Rev = revision(p.Rows)
+	p.Rev = revision(p.seen(), p.Next)
+	if unchanged(w, r, p.Rev) {
+		return
+	}
 	c.render(w, http.StatusOK, "history.html", p)
 }
 
@@ -162,6 +169,22 @@ func (c *Console) listPage(s *session, title, here string, f filter, page gate.P
 		}
 	}
 	return p
+}
+
+// In is a row in its page, for the template of a row.
+func (p listPage) In(r row) any {
+	return struct {
+		Row  row
+		Page listPage
+	}{r, p}
+}
+
+// seen is what the rows show: which, at what revision, and for whom.
+func (p *listPage) seen() (out []string) {
+	for _, r := range slices.Concat(p.Rows, p.Unknown) {
+		out = append(out, fmt.Sprint(r.ID, r.Approval.Rev, r.Mine))
+	}
+	return out
 }
 
 func (p *listPage) links(path, cursor, next string) {

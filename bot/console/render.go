@@ -43,8 +43,8 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"release": func() string { return release },
 }).ParseFS(files, "pages/*.html"))
 
-// words shows a name of the domain as people write it: "outcome unknown".
-func words[T ~string](s T) string { return strings.ReplaceAll(string(s), "_", " ") }
+// words is a state as people write it: "outcome unknown".
+func words(s gate.State) string { return strings.ReplaceAll(string(s), "_", " ") }
 
 // chrome is what surrounds every page. Without User nobody is logged in.
 type chrome struct {

@@ -77,8 +77,20 @@ func (c *Console) page(show func(http.ResponseWriter, *http.Request, *session)) 
 			http.Error(w, "log in", http.StatusUnauthorized)
 			return
 		}
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+			c.render(w, http.StatusOK, "hop.html", hopPage{chrome{Title: "Opening"}, safeNext(r.URL.RequestURI())})
+			return
+		}
 		http.Redirect(w, r, "/console/login?"+nextQuery(r), http.StatusSeeOther)
 	}
+}
+
+// hopPage opens the same page again from here. Browsers keep a strict cookie back
+// when somebody follows a link from another site, such as a card in a chat, so
+// only the second look tells whether they are logged in.
+type hopPage struct {
+	chrome
+	Next string
 }
 
 // press admits what a person pressed on a page of their own session.
