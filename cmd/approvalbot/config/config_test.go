@@ -1,0 +1,361 @@
+package config
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/approvalbot/approvalbot/bot"
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/gate/secret"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const annsKey = "keys: [{name: ann-cli, roles: [approver], person: ann, hash_file: ann.sha256}]\n"
+
+// folder makes the files of a config folder, private ones.
+func folder(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func hash(n int) string { return fmt.Sprintf("%064x\n", n) }
+
+// read loads src beside some secrets, and returns the problems as text without
+// the folder.
+func read(t testing.TB, src string, env map[string]string) (*Loaded, string) {
+	t.Helper()
+	dir := folder(t, map[string]string{
+		"c.yaml": src, "ann.sha256": hash(1), "bo.sha256": hash(2), "empty": " \n", "short.key": "short",
+		"server.key": strings.Repeat("k", 32) + "\n", "next.key": strings.Repeat("n", 32),
+	})
+	loaded, problems := Load(filepath.Join(dir, "c.yaml"), func(name string) string { return env[name] })
+	var b strings.Builder
+	for _, p := range problems {
+		fmt.Fprintln(&b, p)
+	}
+	return loaded, strings.ReplaceAll(b.String(), dir+string(filepath.Separator), "")
+}
+
+func TestEveryMistakeIsReportedAtOnceWithItsLine(t *testing.T) {
+	t.Parallel()
+	src, err := os.ReadFile("testdata/broken.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, got := read(t, string(src), nil)
+	if loaded != nil {
+		t.Error("a broken file was loaded")
+	}
+	golden(t, "testdata/broken.golden", got)
+}
+
+func TestTheSeedConfigLoadsWordForWord(t *testing.T) {
+	t.Parallel()
+	const seed = `approvals:
+  tool_gate:
+    require_approval:
+      - send_email      # exact name
+      - delete_*        # glob: * ? [a-z] {a,b}, case-sensitive, whole name; [^…] refused (it is [!…])
+    default_mode: deferred    # or inline
+    force_deferred: [send_email]
+    allow_inline: [delete_file]
+`
+	loaded, problems := read(t, seed+annsKey, nil)
+	if loaded == nil || problems != "" {
+		t.Fatalf("problems:\n%s", problems)
+	}
+	want := gate.PolicyConfig{ToolGate: &gate.ToolGateConfig{
+		RequireApproval: []string{"send_email", "delete_*"}, DefaultMode: "deferred",
+		ForceDeferred: []string{"send_email"}, AllowInline: []string{"delete_file"},
+	}}
+	if diff := cmp.Diff(&want, loaded.Approvals); diff != "" {
+		t.Error(diff)
+	}
+	if loaded.Policy.Disabled() || loaded.Policy.Off() {
+		t.Error("the published config leaves the gate off")
+	}
+	if _, problems = read(t, seed, nil); !strings.Contains(problems, "approv") {
+		t.Errorf("without an approver start fails and names the fix; got %q", problems)
+	}
+}
+
+func TestBareOffIsOff(t *testing.T) {
+	t.Parallel()
+	for text, off := range map[string]bool{"off": true, "false": true, `"off"`: true, "manual": false} {
+		loaded, problems := read(t, "approvals: {mode: "+text+", tool_gate: {require_approval: [x]}}\n"+annsKey, nil)
+		if loaded == nil || loaded.Policy.Off() != off {
+			t.Errorf("mode: %s: want off %v; problems: %s", text, off, problems)
+		}
+	}
+	for _, text := range []string{"on", "true", "0", "no", "", "[off]"} {
+		if loaded, _ := read(t, "approvals: {mode: "+text+", tool_gate: {require_approval: [x]}}\n"+annsKey, nil); loaded != nil {
+			t.Errorf("mode: %s was taken for something", text)
+		}
+	}
+}
+
+func TestOneProblem(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ src, want string }{
+		"a file that is no YAML":                      {"listen: x: y\n", "c.yaml:1:9: not YAML: mapping value is not allowed in this context"},
+		"a second document":                           {"listen: a:1\n---\nlisten: b:2\n", "c.yaml:3:1: a second document or a directive; want one document"},
+		"a directive, which could change what off is": {"%YAML 1.1\n---\nlisten: a:1\n", "c.yaml:3:1: a second document or a directive; want one document"},
+		"a list where keys are wanted":                {"- a\n", "c.yaml:1:1: want keys and values"},
+		"a word where keys are wanted":                {"approvers: sre\n", "c.yaml:1:12: approvers: want keys and values"},
+		"an alias":                                    {"listen: *a\n", "c.yaml:1:9: listen: anchors, aliases and merge keys are not read; write it out"},
+		"an anchor":                                   {"people: &p []\n", "c.yaml:1:9: people: anchors, aliases and merge keys are not read; write it out"},
+		"a merge key":                                 {"<<: {listen: a}\n", "c.yaml:1:1: anchors, aliases and merge keys are not read; write it out"},
+		"a tag":                                       {"listen: !!str a:1\n", "c.yaml:1:9: listen: tags are not read; put a text in quotes"},
+		"a key twice":                                 {"listen: a:1\nlisten: a:2\n", `c.yaml:2:1: listen: the key "listen" is here already`},
+		"a key twice in a quorum":                     {"approvals: {tool_gate: {rules: [{match: {tool: x}, quorum: {a: 1, a: 2}}]}}\n" + annsKey, `c.yaml:1:52: approvals.tool_gate.rules[0].quorum: the key "a" is here already`},
+		"a key that is a number":                      {"1: a\n", "c.yaml:1:1: want a text as key; put it in quotes if it is meant to be one"},
+		"an empty key":                                {`"": a` + "\n", "c.yaml:1:1: want a text as key; put it in quotes if it is meant to be one"},
+		"a key without a value, which could be a gate": {"approvals:\n  tool_gate:\n", "c.yaml:2:3: approvals.tool_gate: no value; give one or take the key out"},
+		"a slip of the pen":                            {"approvls: {}\n", `c.yaml:1:1: approvls: no such key; did you mean "approvals"?`},
+		"a key of another program":                     {"people: [{name: ann, color: red}]\n", "c.yaml:1:22: people[0].color: no such key; want one of name, keys"},
+		"a negative number":                            {"store: {redis: {addrs: [a], db: -1}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
+		"a number with a fraction":                     {"store: {redis: {addrs: [a], db: 1.5}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
+		"a store that does not exist":                  {"store: disk\n", `c.yaml:1:8: store: store "disk": want memory, or {redis: {addrs: ["host:port"]}}`},
+		"a store without an address":                   {"store: {durability: strict}\n", `c.yaml:1:1: store.redis.addrs: want one address, like ["localhost:6379"]`},
+		"an unknown durability":                        {"store: {redis: {addrs: [a]}, durability: none}\n", `c.yaml:1:42: store.durability: "none": want strict or standard`},
+		"an address without a port":                    {"listen: localhost\n", "c.yaml:1:9: listen: want host:port, like 127.0.0.1:8080"},
+		"a port that is none":                          {"listen: 'localhost:http'\n", "c.yaml:1:9: listen: want host:port, like 127.0.0.1:8080"},
+		"a public URL with a path":                     {"public_url: https://a.example/x\n", "c.yaml:1:13: public_url: want a scheme and a host and nothing more, like https://approvals.example.com"},
+		"a public URL of another scheme":               {"public_url: ftp://a.example\n", "c.yaml:1:13: public_url: want a scheme and a host and nothing more, like https://approvals.example.com"},
+		"a secret in the file itself":                  {"key: kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk\n", "c.yaml:1:6: key: a secret has no place in this file; write ${NAME} to take it from the environment, or use key_file"},
+		"a secret within a text":                       {"key: x${KEY}\n", "c.yaml:1:6: key: a secret has no place in this file; write ${NAME} to take it from the environment, or use key_file"},
+		"a secret that is not set":                     {"key: ${NONE}\n", "c.yaml:1:6: key: NONE is not set in the environment"},
+		"a variable where no secret is":                {"listen: ${KEY}\n", "c.yaml:1:9: listen: only secrets are read from the environment; write the value here"},
+		"a secret file that is not there":              {"key_file: none\n", "c.yaml:1:11: key_file: open none: no such file or directory"},
+		"a secret file that is empty":                  {"key_file: empty\n", "c.yaml:1:11: key_file: empty is empty"},
+		"a secret file without a name":                 {"key_file: ''\n", "c.yaml:1:11: key_file: want the path of a file"},
+		"a short server key":                           {"key_file: short.key\n", "c.yaml:1:11: key_file: a server key has at least 32 bytes; make one with `approvalbot keys server`"},
+		"a short key to verify with":                   {"key_file: server.key\nverify_key_files: [next.key, short.key]\n", "c.yaml:2:30: verify_key_files[1]: a server key has at least 32 bytes; make one with `approvalbot keys server`"},
+		"a short server key from the environment":      {"key: ${SHORT}\n", "c.yaml:1:6: key: a server key has at least 32 bytes; make one with `approvalbot keys server`"},
+		"two server keys":                              {"key: ${KEY}\nkey_file: server.key\n", "c.yaml:2:11: key_file: key and key_file are both given; keep one"},
+		"keys that verify and none that signs":         {"verify_key_files: [server.key]\n", "c.yaml:1:1: verify_key_files: keys that only verify need one that signs; give key_file"},
+		"an agent that may decide":                     {"keys: [{name: a, roles: [agent, approver], person: a, hash_file: ann.sha256}]\n", "c.yaml:1:18: keys[0].roles: whoever asks must not decide, read others' calls, or set a bypass: use a key of its own for that"},
+		"a public URL that can be listened in on":      {"public_url: http://a.example\n", "c.yaml:1:13: public_url: warning: http: what approvers send can be read and changed on the way; use https"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loaded, got := read(t, row.src, map[string]string{"KEY": strings.Repeat("e", 32), "SHORT": "e"})
+			if diff := cmp.Diff(row.want+"\n", got); diff != "" {
+				t.Error(diff)
+			}
+			if warning := strings.Contains(row.want, ": warning: "); (loaded != nil) != warning {
+				t.Errorf("loaded %v, want %v", loaded != nil, warning)
+			}
+		})
+	}
+}
+
+func TestAnEmptyFileKeepsTheDefaults(t *testing.T) {
+	t.Parallel()
+	for _, src := range []string{"", "\n", "# nothing\n", "---\n", "{}\n", "\ufeff# nothing\r\n"} {
+		loaded, problems := read(t, src, nil)
+		if loaded == nil || problems != "" {
+			t.Fatalf("%q: %s", src, problems)
+		}
+		if diff := cmp.Diff(defaults, loaded.Config, cmp.AllowUnexported(secret.String{})); diff != "" {
+			t.Errorf("%q: %s", src, diff)
+		}
+		if !loaded.Policy.Disabled() || loaded.Keyring != nil {
+			t.Errorf("%q: policy disabled %v, keyring %v", src, loaded.Policy.Disabled(), loaded.Keyring)
+		}
+	}
+}
+
+func TestSecretsAndPaths(t *testing.T) {
+	t.Parallel()
+	loaded, problems := read(t, "store: memory\nkey: ${KEY}\nverify_key_files: [next.key]\n", map[string]string{"KEY": strings.Repeat("e", 32)})
+	if loaded == nil || problems != "" || !loaded.Store.Memory {
+		t.Fatalf("a server key from the environment: %s", problems)
+	}
+	if n := len(loaded.Keyring.Fingerprints()); n != 2 {
+		t.Errorf("%d server keys, want 2", n)
+	}
+	for name, print := range map[string]string{"%v": fmt.Sprintf("%+v", loaded.Config), "YAML": marshal(t, loaded.Config)} {
+		if strings.Contains(print, "eee") {
+			t.Errorf("%s prints the key", name)
+		}
+	}
+	fromFile, _ := read(t, "key_file: server.key\n", nil)
+	fromEnv, _ := read(t, "key: ${KEY}\n", map[string]string{"KEY": strings.Repeat("k", 32)})
+	if diff := cmp.Diff(fromEnv.Keyring.Fingerprints(), fromFile.Keyring.Fingerprints()); diff != "" {
+		t.Errorf("the newline at the end of a key file counts: %s", diff)
+	}
+	if !filepath.IsAbs(fromFile.KeyFile) {
+		t.Errorf("key_file is %s, not a path from the file's folder", fromFile.KeyFile)
+	}
+}
+
+func TestASecretThatEverybodyCanReadIsDoubted(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"c.yaml": "key_file: server.key\n" + annsKey, "server.key": strings.Repeat("k", 32), "ann.sha256": hash(1)})
+	for _, f := range []string{"server.key", "ann.sha256"} {
+		if err := os.Chmod(filepath.Join(dir, f), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded, problems := Load(filepath.Join(dir, "c.yaml"), os.Getenv)
+	if loaded == nil || len(problems) != 1 || !problems[0].Warning || problems[0].Path != "key_file" {
+		t.Errorf("want one warning, about key_file; got %v", problems)
+	}
+}
+
+func TestFilesThatAreNotThereOrTooLarge(t *testing.T) {
+	t.Parallel()
+	if loaded, problems := Load(filepath.Join(t.TempDir(), "none.yaml"), os.Getenv); loaded != nil || len(problems) != 1 {
+		t.Errorf("a missing file: %v", problems)
+	}
+	if _, problems := read(t, strings.Repeat("# filler\n", maxFile/9+1), nil); !strings.Contains(problems, "larger than 1 MiB") {
+		t.Errorf("a large file: %s", problems)
+	}
+}
+
+func TestTheExampleIsWholeAndRight(t *testing.T) {
+	t.Parallel()
+	key := strings.Repeat("k", 32)
+	dir := folder(t, map[string]string{
+		"c.yaml": Example, "secrets/server.key": key, "secrets/next-server.key": "next" + key, "secrets/redis-password": "x",
+		"tls/ca.pem": "x", "tls/client.pem": "x", "tls/client.key": "x",
+		"secrets/hermes.sha256": hash(1), "secrets/ann-cli.sha256": hash(2), "secrets/bo-cli.sha256": hash(3),
+	})
+	loaded, problems := Load(filepath.Join(dir, "c.yaml"), os.Getenv)
+	if loaded == nil || len(problems) > 0 {
+		t.Fatalf("problems: %v", problems)
+	}
+	if loaded.Policy.Disabled() || loaded.Policy.Off() {
+		t.Error("the example leaves the gate off")
+	}
+	for _, name := range keysOf(reflect.TypeFor[Config]()) {
+		if !regexp.MustCompile(`(?m)(^|[\s{])` + name + `:`).MatchString(Example) {
+			t.Errorf("the example says nothing about %s", name)
+		}
+	}
+	if !strings.Contains(Example, "store: memory") {
+		t.Error("the example says nothing of the store in memory")
+	}
+}
+
+// keysOf lists every key of the file, however deep.
+func keysOf(t reflect.Type) (names []string) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return keysOf(t.Elem())
+	case reflect.Struct:
+		if t == reflect.TypeFor[gate.QuorumConfig]() || t == reflect.TypeFor[secret.String]() {
+			return nil // it reads itself
+		}
+		for _, f := range fieldsOf(t) {
+			names = append(names, f.name)
+			names = append(names, keysOf(t.FieldByIndex(f.index).Type)...)
+		}
+	}
+	return names
+}
+
+func TestEveryKeyHasAName(t *testing.T) {
+	t.Parallel()
+	names := keysOf(reflect.TypeFor[Config]())
+	for _, name := range names {
+		if !regexp.MustCompile(`^[a-z_]+$`).MatchString(name) {
+			t.Errorf("%q is no name for a key", name)
+		}
+	}
+	if len(names) < 40 {
+		t.Errorf("only %d keys found: %v", len(names), names)
+	}
+}
+
+// readable is what the YAML library can read as well, for comparison.
+type readable struct {
+	Listen    string               `yaml:"listen"`
+	Approvers gate.ApproversConfig `yaml:"approvers"`
+	People    []gate.PersonConfig  `yaml:"people"`
+	Keys      []bot.KeyConfig      `yaml:"keys"`
+	Approvals *gate.PolicyConfig   `yaml:"approvals"`
+}
+
+func FuzzLoad(f *testing.F) {
+	broken, err := os.ReadFile("testdata/broken.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(broken)
+	f.Add([]byte(Example))
+	for _, s := range []string{"", "a: [", "listen: |\n  x\n", "? a\n: b", "approvals: {mode: off}", "keys: [{name: 'a', roles: [agent]}]", "\ufefflisten: a", "&a : *a", "- - -", "approvals:\n  tool_gate:\n    rules:\n    - quorum: {a: 1}\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		_, problems := load(filepath.Join("nowhere", "c.yaml"), src, func(string) string { return "" })
+		lines := bytes.Count(src, []byte("\n")) + bytes.Count(src, []byte("\r")) + 1
+		for _, p := range problems {
+			if p.Line < 1 || p.Line > lines || p.Col < 1 || p.Text == "" {
+				t.Errorf("a problem nowhere: %+v", p)
+			}
+		}
+		var mine, again, theirs readable
+		d := decoder{}
+		if d.document(src, &mine); len(d.problems) > 0 {
+			return
+		}
+		(&decoder{}).document(src, &again)
+		if diff := cmp.Diff(mine, again); diff != "" {
+			t.Errorf("read twice: %s", diff)
+		}
+		if err := yaml.Unmarshal(bytes.TrimPrefix(src, []byte("\ufeff")), &theirs); err != nil {
+			return // stricter in other ways
+		}
+		if diff := cmp.Diff(marshal(t, mine), marshal(t, theirs)); diff != "" {
+			t.Errorf("the library reads something else: %s", diff)
+		}
+	})
+}
+
+func marshal(t testing.TB, v any) string {
+	t.Helper()
+	b, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-update rewrites it):\n%s", file, diff)
+	}
+}
