@@ -118,6 +118,27 @@ var byReason = map[Reason]string{
 	ReasonIdentityUnavailable: refused, ReasonIdentityUnclear: refused,
 }
 
+// byKind is what an agent is told about a request that failed for no reason that
+// has words of its own.
+var byKind = map[Kind]string{
+	Internal:    byReason[ReasonGateError],
+	Invalid:     byReason[ReasonInvalidArguments],
+	Forbidden:   "NOT RUN. This API key may not do that; nothing changed. Do not look for another way. Tell the user.",
+	NotFound:    byReason[ReasonNotFound],
+	Conflict:    "NOTHING CHANGED. That does not count any more. Look at the state of the approval before you go on.",
+	TooMany:     "NOT RUN. Too many requests at once; nobody was asked. Do not retry in a loop or look for another way. Tell the user; wait.",
+	Unavailable: byReason[ReasonStoreUnavailable],
+}
+
+// ErrorText is what an agent is told about a request that failed, where no
+// approval or call can be named.
+func ErrorText(err error) string {
+	if text := byReason[ReasonOf(err)]; text != "" && ReasonOf(err) != ReasonGateError && !strings.Contains(text, "{") {
+		return text
+	}
+	return byKind[KindOf(err)]
+}
+
 // What an agent is told about an approval that is not blocked.
 const (
 	textQuestion    = "QUESTION, NOT RUN YET. {who} asks about {tool} ({id}): \"{said}\" Answer it with the tool or command you were given; the call stays held until {expires}."
