@@ -1,0 +1,234 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/approvalbot/approvalbot/bot"
+	"github.com/approvalbot/approvalbot/bot/wire"
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// one names an approval in the path.
+type one struct {
+	ID string `path:"id" maxLength:"64" example:"apr_01ARZ3NDEKTSV4RRFFQ69G5FAV"`
+}
+
+type getInput struct {
+	one
+	Wait        string `query:"wait" maxLength:"16" example:"25s" doc:"How long to wait, at most 60s: for the next version with If-None-Match, else until people have decided or ask."`
+	IfNoneMatch string `header:"If-None-Match" maxLength:"128" doc:"The ETag that is known already; the answer is 304 if it is still the newest."`
+}
+
+// get reads one approval, or waits for it.
+func (a *API) get(ctx context.Context, key *bot.Key, in *getInput) (*waited[wire.ApprovalAnswer], error) {
+	id, wait, err := in.read()
+	if err != nil {
+		return nil, err
+	}
+	v, err := a.look(ctx, key, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &waited[wire.ApprovalAnswer]{}
+	if wait > 0 && unsettled(v, in.IfNoneMatch) {
+		id, rev := v.ID, v.Rev
+		v = nil // not kept while waiting
+		if v, out.RetryAfter, err = a.await(ctx, key, id, rev, in.IfNoneMatch, wait); err != nil {
+			return nil, err
+		}
+	}
+	if out.ETag = etag(v.ID, v.Rev); out.ETag == in.IfNoneMatch {
+		return nil, unchanged(out.ETag)
+	}
+	out.Body = a.whole(v)
+	return out, nil
+}
+
+func (in *getInput) read() (gate.ID, time.Duration, error) {
+	id, err := gate.ParseID(in.ID)
+	if err != nil {
+		return "", 0, err
+	}
+	wait, err := parseWait(in.Wait)
+	return id, wait, err
+}
+
+// unsettled reports whether there is something to wait for: any change of the
+// version that is known, or else a decision or a question.
+func unsettled(v *gate.View, known string) bool {
+	if known != "" {
+		return known == etag(v.ID, v.Rev)
+	}
+	return v.State == gate.Pending && !v.Asked()
+}
+
+func (a *API) look(ctx context.Context, key *bot.Key, id gate.ID) (*gate.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	v, err := a.Gate.Get(ctx, key.Principal, id)
+	return &v, err
+}
+
+// await holds a caller. Without room it looks once more and says when to come back.
+func (a *API) await(ctx context.Context, key *bot.Key, id gate.ID, rev int64, known string, wait time.Duration) (*gate.View, string, error) {
+	parked, leave, ok := a.park(ctx, wait)
+	if !ok {
+		v, err := a.look(ctx, key, id)
+		return v, retrySoon, err
+	}
+	defer leave()
+	for {
+		v, err := a.Gate.Await(parked, key.Principal, id, rev)
+		if err != nil || parked.Err() != nil || !unsettled(&v, known) {
+			return &v, "", err
+		}
+		id, rev = v.ID, v.Rev
+	}
+}
+
+// unchanged is HTTP's answer without a body.
+func unchanged(tag string) *problem {
+	p := newProblem(http.StatusNotModified, "")
+	p.headers.Set("ETag", tag)
+	return p
+}
+
+type listInput struct {
+	State     string `query:"state" enum:"pending,approved,leased,executing,executed,failed,outcome_unknown,denied,expired,cancelled,lapsed,revoked,void"`
+	Rule      string `query:"rule" maxLength:"64"`
+	Tool      string `query:"tool" maxLength:"256"`
+	Requester string `query:"requester" maxLength:"64" doc:"Name of an API key; an agent may list its own."`
+	Cursor    string `query:"cursor" maxLength:"256"`
+	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+}
+
+func (a *API) list(ctx context.Context, key *bot.Key, in *listInput) (*output[wire.ListAnswer], error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	page, err := a.Gate.List(ctx, key.Principal, gate.Query{
+		State: gate.State(in.State), Rule: in.Rule, Tool: in.Tool, Requester: in.Requester, Cursor: in.Cursor, Limit: in.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	body := wire.ListAnswer{Answer: nothing(), Approvals: []wire.Approval{}, Pending: page.Pending, Cursor: page.Next}
+	for i := range page.Rows {
+		body.Approvals = append(body.Approvals, row(&page.Rows[i]))
+	}
+	return &output[wire.ListAnswer]{body}, nil
+}
+
+type decideInput struct {
+	one
+	Body wire.DecideRequest
+}
+
+// decide is a person's vote, given with an API key.
+func (a *API) decide(ctx context.Context, key *bot.Key, in *decideInput) (*output[wire.DecideAnswer], error) {
+	id, err := gate.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := gate.ParseDigest(in.Body.Digest)
+	if err != nil {
+		return nil, err
+	}
+	choice := gate.Choice(in.Body.Decision)
+	if choice == "allow" {
+		choice = gate.Approve
+	}
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	t, err := a.Gate.Decide(ctx, gate.Decision{
+		ID: id, Voter: key.Voter("api"), Choice: choice, Scope: gate.Scope(in.Body.Scope),
+		Reason: in.Body.Reason, Digest: digest, Nonce: in.Body.Nonce,
+	})
+	return a.decided(ctx, key, id, t, err)
+}
+
+func (a *API) decided(ctx context.Context, key *bot.Key, id gate.ID, t gate.Tally, err error) (*output[wire.DecideAnswer], error) {
+	if err != nil {
+		return nil, a.stands(ctx, key, id, err)
+	}
+	v, err := a.Gate.Get(ctx, key.Principal, id)
+	if err != nil {
+		return nil, err
+	}
+	body := wire.DecideAnswer{ApprovalAnswer: a.whole(&v), Settled: t.Settled, SessionEnded: t.SessionEnded}
+	if v.State == gate.Approved {
+		body.Granted = string(t.Scope)
+	}
+	return &output[wire.DecideAnswer]{body}, nil
+}
+
+// stands adds to a refusal where the approval stands: who came too late learns
+// who decided, and when.
+func (a *API) stands(ctx context.Context, key *bot.Key, id gate.ID, cause error) error {
+	if gate.KindOf(cause) != gate.Conflict {
+		return cause
+	}
+	v, err := a.Gate.Get(ctx, key.Principal, id)
+	if err != nil {
+		return cause
+	}
+	shown := a.whole(&v)
+	return problemOf(cause).about(&shown.Approval, shown.AgentText)
+}
+
+type cancelInput struct {
+	one
+	Body wire.CancelRequest
+}
+
+func (a *API) cancel(ctx context.Context, key *bot.Key, in *cancelInput) (*output[wire.ApprovalAnswer], error) {
+	return a.change(ctx, key, in.ID, func(ctx context.Context, id gate.ID) error {
+		return a.Gate.Cancel(ctx, key.Principal, id, in.Body.Reason)
+	})
+}
+
+type contextInput struct {
+	one
+	Body wire.ContextRequest
+}
+
+func (a *API) context(ctx context.Context, key *bot.Key, in *contextInput) (*output[wire.ApprovalAnswer], error) {
+	return a.change(ctx, key, in.ID, func(ctx context.Context, id gate.ID) error {
+		return a.Gate.Answer(ctx, key.Principal, id, in.Body.Text)
+	})
+}
+
+type revokeInput struct {
+	one
+	Body wire.RevokeRequest
+}
+
+func (a *API) revoke(ctx context.Context, key *bot.Key, in *revokeInput) (*output[wire.DecideAnswer], error) {
+	id, err := gate.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	t, err := a.Gate.Revoke(ctx, id, key.Voter("api"), in.Body.Reason)
+	return a.decided(ctx, key, id, t, err)
+}
+
+// change does something to an approval and answers with how it stands then.
+func (a *API) change(ctx context.Context, key *bot.Key, id string, do func(context.Context, gate.ID) error) (*output[wire.ApprovalAnswer], error) {
+	parsed, err := gate.ParseID(id)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	if err := do(ctx, parsed); err != nil {
+		return nil, a.stands(ctx, key, parsed, err)
+	}
+	v, err := a.Gate.Get(ctx, key.Principal, parsed)
+	if err != nil {
+		return nil, err
+	}
+	return &output[wire.ApprovalAnswer]{a.whole(&v)}, nil
+}
