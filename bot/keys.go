@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,6 +60,10 @@ func NewKey() (key secret.String, hash string) {
 	return secret.New(bearer), hex.EncodeToString(sum[:])
 }
 
+// keyName is how keys are named. Names are parts of the store's keys and of log
+// lines, so nothing in them may read as a separator.
+var keyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
 // NewKeys checks the configured keys and reports everything that is wrong with
 // them at once.
 func NewKeys(configs []KeyConfig) (*Keys, []gate.Problem) {
@@ -76,8 +81,8 @@ func (k *Keys) add(path string, c KeyConfig) (problems []gate.Problem) {
 		problems = append(problems, gate.Problem{Path: path + "." + field, Text: text})
 	}
 	key := &Key{Principal: gate.Principal{Key: c.Name, Person: c.Person}}
-	if c.Name == "" || len(c.Name) > 64 || gate.Clean(c.Name) != c.Name {
-		bad("name", "want a name of at most 64 printable bytes")
+	if !keyName.MatchString(c.Name) {
+		bad("name", "want at most 64 letters, digits, dots, dashes and underscores")
 	}
 	if slices.ContainsFunc(k.principals, func(p gate.Principal) bool { return p.Key == c.Name }) {
 		bad("name", "another key has this name already")
