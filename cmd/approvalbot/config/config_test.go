@@ -136,6 +136,9 @@ func TestOneProblem(t *testing.T) {
 		"a key of another program":                     {"people: [{name: ann, color: red}]\n", "c.yaml:1:22: people[0].color: no such key; want one of name, keys"},
 		"a negative number":                            {"store: {redis: {addrs: [a], db: -1}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
 		"a number with a fraction":                     {"store: {redis: {addrs: [a], db: 1.5}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
+		"a number that is too large":                   {"store: {redis: {addrs: [a], db: 9223372036854775808}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
+		"a public URL with a user":                     {"public_url: https://me@a.example\n", "c.yaml:1:13: public_url: want a scheme and a host and nothing more, like https://approvals.example.com"},
+		"a list that gates nothing":                    {"approvals: {tool_gate: {force_deferred: [x]}}\n" + annsKey, `c.yaml:1:42: approvals.tool_gate.force_deferred[0]: warning: "x" only chooses a mode, and nothing holds such a tool; add it to require_approval or to a rule`},
 		"a store that does not exist":                  {"store: disk\n", `c.yaml:1:8: store: store "disk": want memory, or {redis: {addrs: ["host:port"]}}`},
 		"a store without an address":                   {"store: {durability: strict}\n", `c.yaml:1:1: store.redis.addrs: want one address, like ["localhost:6379"]`},
 		"an unknown durability":                        {"store: {redis: {addrs: [a]}, durability: none}\n", `c.yaml:1:42: store.durability: "none": want strict or standard`},
@@ -223,6 +226,12 @@ func TestASecretThatEverybodyCanReadIsDoubted(t *testing.T) {
 	if loaded == nil || len(problems) != 1 || !problems[0].Warning || problems[0].Path != "key_file" {
 		t.Errorf("want one warning, about key_file; got %v", problems)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "server.key"), []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if loaded, problems = Load(filepath.Join(dir, "c.yaml"), os.Getenv); loaded != nil || len(problems) != 2 {
+		t.Errorf("want the warning and the mistake; got %v", problems)
+	}
 }
 
 func TestFilesThatAreNotThereOrTooLarge(t *testing.T) {
@@ -275,6 +284,24 @@ func keysOf(t reflect.Type) (names []string) {
 		}
 	}
 	return names
+}
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{"lisen": "listen", "listens": "listen", "lisden": "listen", "listten_": "listen", "keyz": "keys", "peolpe": "people", "store": "", "x": ""} {
+		if got := nearest(key, []string{"keyring", "keys", "people", "listen", "lister"}); got != want {
+			t.Errorf("nearest(%s) = %q, want %q", key, got, want)
+		}
+	}
+}
+
+func TestPlainHTTPIsFineOnThisMachine(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"localhost:8080", "127.0.0.1", "[::1]:8080"} {
+		if loaded, problems := read(t, "public_url: http://"+host+"\n", nil); loaded == nil || problems != "" {
+			t.Errorf("%s: %s", host, problems)
+		}
+	}
 }
 
 func TestEveryKeyHasAName(t *testing.T) {
