@@ -160,6 +160,7 @@ func TestOneProblem(t *testing.T) {
 		"keys that verify and none that signs":         {"verify_key_files: [server.key]\n", "c.yaml:1:1: verify_key_files: keys that only verify need one that signs; give key_file"},
 		"an agent that may decide":                     {"keys: [{name: a, roles: [agent, approver], person: a, hash_file: ann.sha256}]\n", "c.yaml:1:18: keys[0].roles: whoever asks must not decide, read others' calls, or set a bypass: use a key of its own for that"},
 		"a public URL that can be listened in on":      {"public_url: http://a.example\n", "c.yaml:1:13: public_url: warning: http: what approvers send can be read and changed on the way; use https"},
+		"a public URL on another machine":              {"public_url: http://10.0.0.1\n", "c.yaml:1:13: public_url: warning: http: what approvers send can be read and changed on the way; use https"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
