@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+
+	"github.com/approvalbot/approvalbot/cmd/approvalbot/config"
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// refresher puts the policy of a changed config file in force, or says loudly
+// why not. It is for one goroutine.
+type refresher struct {
+	file string
+	env  func(string) string
+	cfg  *config.Loaded // as started: what takes a restart is compared with it
+	gate *gate.Gate
+	log  *slog.Logger
+}
+
+func (r *refresher) reload(ctx context.Context) {
+	cfg, problems := config.Load(r.file, r.env)
+	for _, b := range problems {
+		if b.Warning {
+			r.log.WarnContext(ctx, "config", "problem", b.String())
+		} else {
+			r.log.ErrorContext(ctx, "config", "problem", b.String())
+		}
+	}
+	if cfg == nil {
+		r.log.ErrorContext(ctx, "RELOAD REFUSED: the old policy stays in force", "file", r.file, "policy", shortVersion(r.gate.Policy()))
+		return
+	}
+	if err := r.gate.SetPolicy(ctx, cfg.Policy, "reload of "+r.file); err != nil {
+		r.log.ErrorContext(ctx, "RELOAD REFUSED: "+gate.PublicText(err), "file", r.file, "policy", shortVersion(r.gate.Policy()))
+		return
+	}
+	if keys := needRestart(r.cfg.Config, cfg.Config); len(keys) > 0 {
+		r.log.WarnContext(ctx, "only a restart puts these changes in force", "keys", keys)
+	}
+	r.log.InfoContext(ctx, "reloaded", "policy", shortVersion(cfg.Policy), "rules", len(cfg.Policy.Rules()))
+}
+
+// reloadable are the sections that make the policy.
+var reloadable = map[string]bool{"approvals": true, "approvers": true, "people": true}
+
+// needRestart names the sections that differ and are read at start only.
+func needRestart(was, now config.Config) (keys []string) {
+	a, b := reflect.ValueOf(was), reflect.ValueOf(now)
+	for i := range a.NumField() {
+		key := a.Type().Field(i).Tag.Get("yaml")
+		if !reloadable[key] && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/approvalbot/approvalbot/bot"
+	"github.com/approvalbot/approvalbot/bot/api"
+	"github.com/approvalbot/approvalbot/bot/console"
+	"github.com/approvalbot/approvalbot/cmd/approvalbot/config"
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/gate/secret"
+	"github.com/approvalbot/approvalbot/store"
+)
+
+// opened is a store, and what to say about it.
+type opened struct {
+	*store.Redis
+	name string
+}
+
+var errNoStore = errors.New(`no store is chosen. There are two:
+  a Redis 7 or later, in the config file:  store: {redis: {addrs: ["localhost:6379"]}}
+  this process's memory, where nothing survives it:  --store memory  (or store: memory)`)
+
+// openStore opens the store that flag, which wins, or config chooses. Without a
+// choice it refuses: where approvals are kept is nothing to guess.
+func openStore(ctx context.Context, cfg *config.Loaded, flag string) (opened, error) {
+	memory := flag == "memory"
+	switch {
+	case flag != "" && !memory:
+		return opened{}, fmt.Errorf("--store: %q is unknown; want memory (a Redis belongs in the config file, under store)", flag)
+	case !memory && cfg.Store == nil:
+		return opened{}, errNoStore
+	}
+	memory = memory || cfg.Store.Memory
+	if err := ensureKey(cfg, memory); err != nil {
+		return opened{}, err
+	}
+	if memory {
+		s, err := store.OpenMemory(ctx, store.Config{Fingerprints: cfg.Keyring.Fingerprints()})
+		return opened{s, "memory"}, err
+	}
+	c := cfg.Store.Config
+	c.Fingerprints = cfg.Keyring.Fingerprints()
+	s, err := store.Open(ctx, c)
+	return opened{s, "redis " + c.Redis.Addrs[0]}, err
+}
+
+// ensureKey makes a server key for a store that does not outlive the process.
+func ensureKey(cfg *config.Loaded, memory bool) (err error) {
+	if cfg.Keyring != nil {
+		return nil
+	}
+	if !memory {
+		return errors.New("no server key; make one with `approvalbot keys server --out server.key` and name it in the config file: key_file: server.key")
+	}
+	cfg.Keyring, err = gate.NewKeyring(secret.New(newServerKey()))
+	return err
+}
+
+// service is the parts of a running approvalbot, put together.
+type service struct {
+	gate    *gate.Gate
+	handler http.Handler
+	drain   func()
+	parts   []part
+}
+
+// assemble names every concrete part, and is the only place that does.
+func assemble(cfg *config.Loaded, st opened, replica string, demo *console.DemoLink, log *slog.Logger) (*service, error) {
+	hub := bot.NewHub(st, log)
+	g := gate.New(st, cfg.Keyring, hub, cfg.Policy, log)
+	reaper := &bot.Reaper{Store: st, Refresh: g.Refresh, Log: log}
+	web := api.New(api.Config{Gate: g, Keys: cfg.APIKeys, Log: st, Any: hub.Any, Out: log})
+	pages, err := console.New(console.Config{
+		Inbox: g, Grants: g, Wake: hub, Seal: cfg.Keyring, PublicURL: cfg.PublicURL, Demo: demo, Log: log,
+		Login: login(cfg.APIKeys), Holder: holder(cfg.APIKeys),
+	})
+	if err != nil {
+		return nil, err
+	}
+	drained, end := context.WithCancel(context.Background())
+	return &service{
+		gate: g, handler: routes(web, pages, drained),
+		drain: func() { web.Drain(); end() },
+		parts: []part{
+			{"hub", forever(hub.Run)},
+			{"gate", forever(func(ctx context.Context) { g.Run(ctx, replica) })},
+			{"reaper", forever(reaper.Run)},
+			{"durability", func(ctx context.Context) error { return recheck(ctx, st, log) }},
+		},
+	}, nil
+}
+
+func forever(run func(context.Context)) func(context.Context) error {
+	return func(ctx context.Context) error { run(ctx); return nil }
+}
+
+func login(keys *bot.Keys) func(string) (gate.Principal, bool) {
+	return func(bearer string) (gate.Principal, bool) {
+		k, ok := keys.Authenticate(bearer)
+		if !ok {
+			return gate.Principal{}, false
+		}
+		return k.Principal, true
+	}
+}
+
+func holder(keys *bot.Keys) func(string) (gate.Principal, bool) {
+	all := keys.Principals()
+	return func(name string) (gate.Principal, bool) {
+		i := slices.IndexFunc(all, func(p gate.Principal) bool { return p.Key == name })
+		if i < 0 {
+			return gate.Principal{}, false
+		}
+		return all[i], true
+	}
+}
+
+// routes puts API and console behind one listener. Open pages are followed by
+// streams that never end by themselves: they end when the server drains.
+func routes(web, pages http.Handler, drained context.Context) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", web)
+	mux.Handle("GET /{$}", http.RedirectHandler("/console/", http.StatusSeeOther))
+	mux.Handle("/console", pages)
+	mux.Handle("/console/", pages)
+	mux.HandleFunc("/console/events", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(drained, cancel)()
+		pages.ServeHTTP(w, r.WithContext(ctx))
+	})
+	return mux
+}
+
+const recheckEvery = time.Minute
+
+// rechecker is what can say whether the store still keeps its promises.
+type rechecker interface{ Recheck(context.Context) error }
+
+// recheck ends, and with it the process, when the store can no longer keep its
+// promises: an edited configuration, a replica that was attached. One that does
+// not answer is an outage, which every call notices by itself.
+func recheck(ctx context.Context, st rechecker, log *slog.Logger) error {
+	tick := time.NewTicker(recheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := st.Recheck(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case gate.KindOf(err) == gate.Unavailable:
+			log.WarnContext(ctx, "store does not answer", "err", err)
+		default:
+			return err
+		}
+	}
+}
+
+// replicaName tells this process from its siblings, and from its own last life.
+func replicaName(host string) string { return host + "-" + rand.Text()[:8] }
