@@ -1,0 +1,54 @@
+-- list.lua reads one page of approvals, newest first within each index.
+--
+-- ARGV  first and last index (1 pending, 2 at work, 3 ended), where the page
+--       before stopped in the first (score, id; "" at the start), limit, then
+--       the filters, "" for any: state, rule, tool, opener
+--
+-- Returns {OK, now, how many are pending, where to go on: index or 0, score, id;
+-- then rows of {row, head, words}}. Looks at no more than 1,000 approvals and
+-- lets time move no more than 100, so a page may be short; the cursor is a
+-- score and an id, so pages stay cheap and true while others come and go.
+
+local first, last, score, after, limit, state, rule, tool, opener = unpack(ARGV, 3)
+first, last, limit = tonumber(first), tonumber(last), tonumber(limit)
+local budget, rows, out = 1000, {}, {'OK', now, 0, 0, '', ''}
+
+local function wanted(r)
+  return (state == '' or r.st == state) and (rule == '' or r.rl == rule) and (tool == '' or r.tl == tool)
+    and (opener == '' or r.op == opener)
+end
+
+local function scan(i, index)
+  local at = after == '' and 0 or call('ZCOUNT', index, '(' .. score, '+inf')
+  while true do
+    local ids = call('ZRANGE', index, at, at + 99, 'REV', 'WITHSCORES')
+    if not ids[1] then return end
+    at = at + #ids / 2
+    for j = 1, #ids, 2 do
+      local id = ids[j]
+      if after == '' or ids[j + 1] ~= score or id < after then
+        if #rows == limit or budget == 0 or ticks >= 100 then
+          out[4], out[5], out[6] = i, score, after
+          return
+        end
+        local r = find(id)
+        budget, score, after = budget - 1, ids[j + 1], id
+        if not r or place(r) ~= index then
+          call('ZREM', index, id)
+          at = at - 1
+        elseif wanted(r) then
+          rows[#rows + 1] = {flat(r), call('GET', key('h', id)), call('HMGET', key('w', id), 'by', 'nt')}
+        end
+      end
+    end
+  end
+end
+
+for i = first, last do
+  scan(i, ({pending, live, done})[i])
+  if out[4] > 0 then break end
+  score, after = '', ''
+end
+out[3] = call('ZCARD', pending)
+for _, row in ipairs(rows) do out[#out + 1] = row end
+return out

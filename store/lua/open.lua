@@ -1,0 +1,64 @@
+-- open.lua opens an approval, or finds the one that is there already.
+--
+-- ARGV  id, digest, mode, expires in ms, inline for ms ("" if deferred), "1" if
+--       silence then denies, cap (0: none), executor, "1" if discretionary,
+--       requester, session, key (hashes), how (key|join|new), opener, rule,
+--       tool, head, arguments, then the replaced one: id or "", event, state,
+--       reason, revision
+--
+-- Returns {OK, id, 1 if this call (or a lost twin of it) opened it}, or
+--   DIGEST   the id or the idempotency key belongs to another call
+--   FULL     the requester has as many pending as it may
+--   ENDED    an inline one, but its session is over
+--   MISSING, CLOSED, MOVED  of the replaced one
+--
+-- Moves: "" -> pending, and open -> void | revoked of the replaced one. An
+-- approval has at most one successor, which takes over its key. Nothing is
+-- pending that is not due.
+
+local id, digest, mode, expires, inline, deny, cap, executor, discretionary, requester, session, ikey, how,
+  opener, rule, tool, head, args, replaces, event, state, reason, rev = unpack(ARGV, 3)
+
+local twin = load(id)
+if twin then
+  if twin.dg ~= digest then return {'DIGEST'} end
+  return {'OK', id, 1}
+end
+
+local old = replaces ~= '' and find(replaces)
+if replaces ~= '' then
+  if not old then return {'MISSING'} end
+  if old.su then return {'OK', old.su, 0} end
+  if not undispatched(old) or (state == 'revoked' and old.st == 'pending') then return closed(old) end
+  if moved(old, rev) then return {'MOVED'} end
+  ikey = old.ik
+elseif how ~= 'new' then
+  local named = call('GET', key('k', ikey))
+  local there = named and find(named)
+  if there and how == 'key' and there.dg ~= digest then return {'DIGEST'} end
+  if there and (how == 'key' or open[there.st]) then return {'OK', there.id, 0} end
+end
+if mode == 'inline' and over(session) then return {'ENDED'} end
+cap = tonumber(cap)
+if not old and cap > 0 and tonumber(call('HGET', counts, requester) or 0) >= cap then return {'FULL'} end
+local ep = here()
+
+if old then move(old, event, state, '', 'successor ' .. id, {rs = reason, su = id}) end
+local row = {
+  dg = digest, md = mode, cr = now, xi = expires, xp = now + expires, ep = ep, fn = 0,
+  op = opener, rl = rule, tl = tool, ex = executor, rq = requester, ik = ikey,
+}
+if mode == 'inline' then
+  row.iu = now + inline
+  row.xp = deny == '1' and row.iu or row.iu + expires
+  if deny == '1' then row.dn = 1 end
+end
+if session ~= '' then row.ss = session end
+if discretionary == '1' then row.di = 1 end
+if old then row.pd = old.id end
+if since > 0 and now - since < 900000 then row.fo = since end
+call('SET', key('h', id), head)
+call('SET', key('x', id), args)
+call('SET', key('k', ikey), id)
+move({id = id, st = '', rv = 0}, 'opened', 'pending', opener, rule, row)
+return {'OK', id, 1}

@@ -1,0 +1,194 @@
+-- prelude.lua comes before every script: the keys, the clock, the log, and the
+-- two functions through which every approval changes, move and tick.
+--
+-- KEYS  meta, log, pending, live, done, due, counts: keys.go says what they
+--       hold, and which two letters name which field of a row. Keys of single
+--       records are derived from the same prefix, so they lie in the same slot.
+-- ARGV  1 incarnation ("" asks the server), 2 retention in ms; a script's own
+--       begin at 3. Numbers come as text; the Go side made them, so they parse.
+--
+-- Every script returns {code, …}, writes nothing before its last refusal (but
+-- for what time has settled anyway), and takes the time from Redis alone.
+
+local meta, log, pending, live, done, due, counts = unpack(KEYS)
+local retention = tonumber(ARGV[2])
+local call = redis.call
+local prefix = string.sub(meta, 1, -5)
+
+local function key(kind, id) return prefix .. kind .. ':' .. id end
+
+-- The clock never runs backwards: up to 2 s behind what was seen it stands
+-- still, further behind it is doubtful and nothing may be decided by it.
+local t = call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local seen = call('HMGET', meta, 'seq', 'hi', 'ep', 'ea', 'ph')
+local seq, hi, epoch, since = tonumber(seen[1] or 0), tonumber(seen[2] or 0), seen[3], tonumber(seen[4] or 0)
+local agreed = seen[5]
+local doubtful = now < hi - 2000
+if not doubtful and now < hi then now = hi end
+
+-- append writes one line of the log; seq has no gaps, whatever is trimmed. All
+-- lines have the same fields in the same order, so that the stream packs them.
+local function append(id, ev, from, to, by, dg, x)
+  seq, hi = seq + 1, math.max(hi, now)
+  call('HSET', meta, 'seq', seq, 'hi', hi)
+  call('XADD', log, '*', 'n', seq, 'id', id, 'ev', ev, 'f', from, 't', to, 'by', by, 'at', now, 'dg', dg, 'x', x)
+end
+
+-- here returns the present incarnation of the store and notices a new one. An
+-- unreadable one is an error, never a constant: two constants would be equal.
+local function here()
+  local ep = ARGV[1]
+  if ep == '' then
+    ep = string.match(call('INFO', 'replication'), 'master_replid:(%x+)') or error('master_replid is missing')
+  end
+  if ep ~= epoch then
+    since = epoch and math.max(hi, now) or 0
+    call('HSET', meta, 'ep', ep, 'ea', since)
+    if epoch then append('', 'failed_over', '', '', '', '', 'incarnation ' .. ep) end
+    epoch = ep
+  end
+  return ep
+end
+
+-- A row in Lua is {id=…, field=text or number, …}; an absent field is nil.
+local function load(id)
+  local flat = call('HGETALL', key('a', id))
+  if not flat[1] then return nil end
+  local r = {id = id}
+  for i = 1, #flat, 2 do r[flat[i]] = flat[i + 1] end
+  return r
+end
+
+local function flat(r)
+  local out = {}
+  for f, v in pairs(r) do out[#out + 1] = f out[#out + 1] = tostring(v) end
+  return out
+end
+
+-- What follows from a row's state alone. A discretionary approval has ended
+-- once it is approved: it authorises no call.
+local open = {pending = true, approved = true, leased = true}
+local at_work = {approved = live, leased = live, executing = live, outcome_unknown = live}
+
+local function place(r) -- the index that lists it
+  if r.st == 'pending' then return pending end
+  if r.st == 'approved' and r.di then return done end
+  return at_work[r.st] or done
+end
+
+local function undispatched(r) return open[r.st] and place(r) ~= done end
+
+local function queue(r) -- the work queue it waits in
+  if r.st == 'approved' and r.ex ~= 'requester' and not r.di then return key('ready', r.ex) end
+end
+
+local function deadline(r) -- when time moves it
+  local d
+  if r.st == 'pending' then d = r.iu or r.xp
+  elseif r.st == 'approved' then d = r.rb
+  elseif r.st == 'leased' then d = r.lu
+  elseif r.st == 'executing' then d = r.ru end
+  return tonumber(d)
+end
+
+-- forget lets Redis delete all of an ended approval after the retention, and
+-- the idempotency key with it unless a successor has it.
+local function forget(r)
+  for _, kind in ipairs({'a', 'h', 'x', 'v', 'q', 'w'}) do call('PEXPIRE', key(kind, r.id), retention) end
+  local ik = key('k', r.ik)
+  if call('GET', ik) == r.id then call('PEXPIRE', ik, retention) end
+end
+
+-- move is the only way an approval changes. It sets the state and the fields of
+-- set (false deletes one), raises the revision, and keeps every index true. The
+-- row r must be as it lies in Redis, or {id=…, st='', rv=0} for a new one.
+local function move(r, ev, to, by, x, set)
+  local from, was, queued, timer = r.st, r.st ~= '' and place(r), queue(r), deadline(r)
+  local put, drop, waits = {}, {}, r.md
+  set.st, set.rv = to, r.rv + 1
+  for f, v in pairs(set) do
+    if v == false then drop[#drop + 1] = f else put[#put + 1] = f put[#put + 1] = v end
+    r[f] = v or nil
+  end
+  local is, row = place(r), key('a', r.id)
+  if is == done then put[#put + 1] = 'en' put[#put + 1] = now r.en = now end
+  call('HSET', row, unpack(put))
+  if drop[1] then call('HDEL', row, unpack(drop)) end
+
+  if is ~= was then
+    if was then call('ZREM', was, r.id) end
+    call('ZADD', is, is == live and r.dt or now, r.id)
+    if is == pending then call('HINCRBY', counts, r.rq, 1) end
+    if was == pending and call('HINCRBY', counts, r.rq, -1) <= 0 then call('HDEL', counts, r.rq) end
+  end
+  local next = deadline(r)
+  if next ~= timer then
+    if next then call('ZADD', due, next, r.id) else call('ZREM', due, r.id) end
+  end
+  local line = queue(r)
+  if line ~= queued then
+    if line then call('ZADD', line, r.dt, r.id) else call('ZREM', queued, r.id) end
+  end
+  if r.ss and r.md == 'inline' and from == '' then call('SADD', key('sa', r.ss), r.id) end
+  if r.ss and waits == 'inline' and (r.md ~= waits or is == done) then call('SREM', key('sa', r.ss), r.id) end
+  if is == done then forget(r) end
+  append(r.id, ev, from, to, by, r.dg, x)
+end
+
+-- words keeps who settled it and what was said, which may be long.
+local function words(r, by, note)
+  if by ~= '' then call('HSET', key('w', r.id), 'by', by) end
+  if note ~= '' then call('HSET', key('w', r.id), 'nt', note) end
+end
+
+-- tick makes every move that time has made due, and is the only place for them.
+local ticks = 0
+local function tick(r)
+  local d = deadline(r)
+  while d and now >= d do
+    ticks = ticks + 1
+    if r.st == 'pending' and r.iu and not r.dn then -- xp counts from the deadline, however late it is noticed
+      move(r, 'deferred', 'pending', '', '', {md = 'deferred', iu = false})
+    elseif r.st == 'pending' then move(r, 'expired', 'expired', '', '', {rs = 'expired'})
+    elseif r.st == 'leased' and now < tonumber(r.rb) then
+      move(r, 'released', 'approved', '', 'lease ran out', {ow = false, lu = false, ln = false})
+    elseif r.st == 'executing' and r.wr == '1' then move(r, 'unknown', 'outcome_unknown', '', '', {})
+    elseif r.st == 'executing' then move(r, 'reported', 'executed', '', 'unreported', {oc = 'unreported'})
+    else move(r, 'lapsed', 'lapsed', '', '', {rs = 'lapsed'}) end
+    d = deadline(r)
+  end
+  return r
+end
+
+-- find is load and tick: every script sees an approval as time has left it.
+local function find(id)
+  local r = load(id)
+  return r and tick(r)
+end
+
+local function closed(r) return {'CLOSED', r.st, r.rs or ''} end
+local function moved(r, rev) return tostring(r.rv) ~= rev end
+local function over(session) return session ~= '' and call('HEXISTS', key('s', session), 'en') == 1 end
+
+-- A grant ends by vanishing: what is not there permits nothing.
+local function put_grant(id, json, mac, expires, requester, session)
+  call('HSET', key('g', id), 'js', json, 'mc', mac, 'xp', expires, 'rq', requester, 'ss', session)
+  call('ZADD', prefix .. 'grants', expires, id)
+  call('SADD', key('gr', requester), id)
+  if session ~= '' then call('SADD', key('sa', session), id) end
+end
+
+local function end_grant(id)
+  local g = call('HMGET', key('g', id), 'rq', 'ss')
+  if not g[1] then return false end
+  call('DEL', key('g', id))
+  call('ZREM', prefix .. 'grants', id)
+  call('SREM', key('gr', g[1]), id)
+  if g[2] ~= '' then call('SREM', key('sa', g[2]), id) end
+  return true
+end
+
+local function revoke_grant(id, by, why)
+  if end_grant(id) then append('', 'grant_revoked', '', '', by, '', id .. ' ' .. why) end
+end

@@ -1,0 +1,20 @@
+-- stale.lua lists open approvals of other incarnations than the present one.
+--
+-- ARGV  how many at most
+--
+-- Returns {OK, id…}. What was opened or approved in this incarnation lies, by
+-- its score, after the moment it was first seen; only what lies before is read,
+-- and of what is at work no more than 1,000, newest first.
+
+local most = tonumber(ARGV[3])
+
+local ep, out = here(), {'OK'}
+local function collect(ids)
+  for _, id in ipairs(ids) do
+    local r = #out <= most and find(id)
+    if r and undispatched(r) and r.ep ~= ep then out[#out + 1] = id end
+  end
+end
+collect(call('ZRANGE', pending, '-inf', since, 'BYSCORE', 'LIMIT', 0, most))
+collect(call('ZRANGE', live, since, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1000))
+return out

@@ -1,0 +1,19 @@
+-- standing.lua reads what holds for a requester beyond one approval.
+--
+-- ARGV  requester, session (hashes; session "" if it has none)
+--
+-- Returns {OK, now, incarnation, 1 if the session is over, bypass (JSON) or "",
+-- then JSON and uses of each live grant}.
+
+local requester, session = unpack(ARGV, 3)
+
+local out = {'OK', now, here(), 0, ''}
+if session ~= '' then
+  local s = call('HMGET', key('s', session), 'en', 'bj', 'bu')
+  if s[1] then out[4] = 1 elseif s[2] and now < tonumber(s[3]) then out[5] = s[2] end
+end
+for _, id in ipairs(call('SMEMBERS', key('gr', requester))) do
+  local g = call('HMGET', key('g', id), 'js', 'us', 'xp')
+  if g[1] and now < tonumber(g[3]) then out[#out + 1] = g[1] out[#out + 1] = g[2] or '0' end
+end
+return out

@@ -1,0 +1,59 @@
+-- vote.lua records a vote and settles the approval if the caller counted that
+-- it does. Counting needs the server key, so it happens outside and this is a
+-- compare-and-set on the revision that was counted.
+--
+-- ARGV  id, revision, digest shown, voter's identity, hash of nonce and choice,
+--       vote (JSON), settles ("" | approved | denied | revoked), run for ms,
+--       name of the voter, their words, note for the log, "1" if grants that
+--       came of it end, then the grant to make: id or "", JSON, mac, expires,
+--       requester, session ("" if it outlives it)
+--
+-- Returns {OK, 1 if the grant was not made because the session is over}, or
+--   MISSING
+--   MOVED    not at that revision any more, time included: count again
+--   CLOSED   it cannot be settled like that
+--   DIGEST   another call was shown
+--   STALE    it is of another incarnation
+--   CLOCK    the clock is doubtful
+--
+-- Moves: pending -> pending | approved | denied; approved, leased -> revoked.
+-- The same press under the same identity is recorded once.
+
+local id, rev, digest, voter, press, vote, settles, run, by, said, x, ends,
+  grant, json, mac, expires, requester, session = unpack(ARGV, 3)
+
+local r = find(id)
+if not r then return {'MISSING'} end
+local before = call('HGET', key('v', id), voter)
+if before and string.sub(before, 1, #press) == press then return {'OK', r.se or 0} end
+if moved(r, rev) then return {'MOVED'} end
+if settles == 'revoked' then
+  if r.st == 'pending' or not undispatched(r) then return closed(r) end
+elseif r.st ~= 'pending' then return closed(r) end
+if r.dg ~= digest then return {'DIGEST'} end
+local ep = here()
+if r.ep ~= ep then return {'STALE'} end
+if doubtful then return {'CLOCK'} end
+
+call('HSET', key('v', id), voter, press .. ' ' .. vote)
+if settles == '' then
+  move(r, 'voted', 'pending', by, x, {})
+  return {'OK', 0}
+end
+words(r, by, said)
+if settles == 'denied' then
+  move(r, 'decided', settles, by, x, {dt = now, rs = 'denied'})
+elseif settles == 'revoked' then
+  if ends == '1' and r.gi then revoke_grant(r.gi, by, 'with ' .. id) end
+  move(r, 'revoked', settles, by, x, {rs = 'revoked'})
+else
+  local set = {dt = now}
+  if not r.di then set.rb = now + run end
+  if grant ~= '' and over(session) then set.se = 1 elseif grant ~= '' then set.gi = grant end
+  move(r, 'decided', settles, by, x, set)
+  if set.gi then
+    put_grant(grant, json, mac, expires, requester, session)
+    append(id, 'granted', '', '', by, digest, grant)
+  end
+end
+return {'OK', r.se or 0}

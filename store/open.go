@@ -1,0 +1,205 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// schema is the version of what lies in Redis. A process refuses any other.
+const schema = "1"
+
+// Open connects to Redis and refuses one on which the store could not keep its
+// promises. The error says what to change.
+func Open(ctx context.Context, c Config) (*Redis, error) {
+	s, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Redis) open(ctx context.Context) error {
+	server, err := s.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if err := server.usable(); err != nil {
+		return err
+	}
+	if err := s.chooseDurability(ctx, server); err != nil {
+		return err
+	}
+	return s.probe(ctx)
+}
+
+// Recheck looks again at what Open found, for conditions that change under a
+// running process: somebody attaches a replica or edits the configuration.
+// Whoever runs the service calls it every minute and stops dispatching on error.
+func (s *Redis) Recheck(ctx context.Context) error {
+	server, err := s.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if err := server.usable(); err != nil {
+		return err
+	}
+	if s.config.Durability == Standard {
+		return server.standard()
+	}
+	return nil
+}
+
+// Durability returns the level in force.
+func (s *Redis) Durability() Durability { return s.config.Durability }
+
+// chooseDurability settles the level if the configuration does not: as it is
+// stored, else Standard where that is sure to hold.
+func (s *Redis) chooseDurability(ctx context.Context, server facts) error {
+	if s.config.Durability == "" {
+		stored, err := s.db.HGet(ctx, s.space.key("meta"), "level").Result()
+		switch {
+		case err == nil:
+			s.config.Durability = Durability(stored)
+		case server.standard() == nil:
+			s.config.Durability = Standard
+		default:
+			s.config.Durability = Strict
+		}
+	}
+	if s.config.Durability != Standard {
+		return nil
+	}
+	s.incarnation = anyIncarnation
+	return server.standard()
+}
+
+// probe runs the first script. It checks that what lies in Redis is of this
+// schema, level and server key, and stores them where nothing lies yet.
+func (s *Redis) probe(ctx context.Context) error {
+	args := []any{schema, string(s.config.Durability)}
+	for _, f := range s.config.Fingerprints {
+		args = append(args, short(f))
+	}
+	var res []any
+	err := s.persist(ctx, func(ctx context.Context) (err error) {
+		all := append([]any{s.incarnation, s.retention.Milliseconds()}, args...)
+		res, err = probeScript.Run(ctx, s.db, s.declared, all...).Slice()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store: scripts cannot read TIME and INFO replication; a restricted user needs +eval +evalsha +time +info and the keys %s: %w", s.space.key("*"), err)
+	}
+	r := reply(res)
+	switch r.str(0) {
+	case "OK":
+		return nil
+	case "SCHEMA":
+		return fmt.Errorf("store: space %q is of schema %s, this program needs %s; run the release that wrote it", s.space, r.str(1), schema)
+	case "LEVEL":
+		return fmt.Errorf("store: space %q was set up with durability %s, the configuration says %s; all replicas must agree: correct the configuration, or change what is stored", s.space, r.str(1), s.config.Durability)
+	case "KEY":
+		return fmt.Errorf("store: space %q belongs to another server key (fingerprint %s); use that key_file, or list it in verify_key_files", s.space, r.str(1))
+	}
+	return fmt.Errorf("store: probe answered %q", r.str(0))
+}
+
+// SetDurability changes the level that processes must start with. What is open
+// becomes void and is asked again, so stop them all first. Call it on a store
+// made by New, because Open refuses one of another level.
+func (s *Redis) SetDurability(ctx context.Context, level Durability, by string) error {
+	const op = "store.SetDurability"
+	if level != Strict && level != Standard {
+		return invalid(op, "durability: want strict or standard")
+	}
+	_, err := s.run(ctx, op, setDurabilityScript, string(level), by)
+	return err
+}
+
+// facts is what a server says of itself. What it does not say is empty.
+type facts struct {
+	version, role, eviction string
+	appendonly, save, fsync string
+	replicas                int
+	cluster                 bool
+}
+
+func (s *Redis) inspect(ctx context.Context) (facts, error) {
+	var text string
+	settings := map[string]string{}
+	err := s.persist(ctx, func(ctx context.Context) (err error) {
+		if text, err = s.db.Info(ctx).Result(); err != nil {
+			return err
+		}
+		for _, name := range []string{"save", "appendfsync"} { // many hosted servers forbid CONFIG
+			if m, err := s.db.ConfigGet(ctx, name).Result(); err == nil {
+				maps.Copy(settings, m)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return facts{}, fmt.Errorf("store: cannot ask Redis about itself: %w", err)
+	}
+	info := parseInfo(text)
+	f := facts{
+		version: info["redis_version"], role: info["role"], eviction: info["maxmemory_policy"],
+		appendonly: info["aof_enabled"], fsync: settings["appendfsync"], save: "unknown",
+		cluster: info["cluster_enabled"] == "1",
+	}
+	if v, ok := settings["save"]; ok {
+		f.save = v
+	}
+	f.replicas, _ = strconv.Atoi(info["connected_slaves"])
+	return f, nil
+}
+
+// usable says what is wrong with a server at any level of durability.
+func (f facts) usable() error {
+	major, _, _ := strings.Cut(f.version, ".")
+	n, _ := strconv.Atoi(major)
+	switch {
+	case n < 7:
+		return fmt.Errorf("store: Redis %q is too old; it must be 7.0 or later", f.version)
+	case f.role != "master":
+		return fmt.Errorf("store: Redis has role %q; connect to the primary", f.role)
+	case f.eviction != "noeviction":
+		return fmt.Errorf("store: maxmemory-policy is %q, so Redis may drop approvals; set it to noeviction", f.eviction)
+	case f.appendonly != "1" && f.save == "":
+		return errors.New("store: Redis keeps nothing on disk; set appendonly yes (or save)")
+	case f.cluster:
+		return errors.New("store: Redis Cluster is not supported yet; use one primary")
+	}
+	return nil
+}
+
+// standard says why the server does not carry Standard.
+func (f facts) standard() error {
+	lacks := map[string]bool{
+		"appendonly must be yes":                          f.appendonly != "1",
+		"appendfsync must be always, and CONFIG readable": f.fsync != "always",
+		"there must be no replica that could take over":   f.replicas > 0 || f.cluster,
+	}
+	maps.DeleteFunc(lacks, func(_ string, lacking bool) bool { return !lacking })
+	if len(lacks) == 0 {
+		return nil
+	}
+	return fmt.Errorf("store: durability standard does not hold: %s; or use durability strict", strings.Join(slices.Sorted(maps.Keys(lacks)), "; "))
+}
+
+func parseInfo(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			out[k] = v
+		}
+	}
+	return out
+}
