@@ -121,7 +121,12 @@ func (g *Gate) disabled(_ context.Context, c *check) (Ruling, bool, error) {
 	return allowed(RungDisabled), c.policy.Disabled(), nil
 }
 
+// floor comes first of all that looks at the call, so it also refuses one whose
+// names no policy can be trusted to match.
 func (g *Gate) floor(_ context.Context, c *check) (Ruling, bool, error) {
+	if err := c.Call.Validate(); err != nil {
+		return Ruling{}, false, err
+	}
 	if !c.policy.Floor(&c.facts) {
 		return Ruling{}, false, nil
 	}

@@ -1,0 +1,270 @@
+package gate_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+
+	stranger := gate.Voter{ID: "key:mallory", Name: "mallory", Person: "mallory", Surface: "api"}
+	tests := map[string]struct {
+		tool   string
+		as     string // API key of the requester, hermes if empty
+		person string // asserted
+		before func(*bundle, *gate.Snapshot)
+		press  func(*gate.Snapshot) gate.Decision
+		want   gate.State
+		kind   gate.Kind // of the refusal
+		why    gate.Reason
+	}{
+		"one approval of one approves":                {tool: "send_email", press: by("ann", gate.Approve), want: gate.Approved},
+		"one approval of two waits":                   {tool: "kubectl_delete", press: by("ann", gate.Approve), want: gate.Pending},
+		"the second person completes a two":           {tool: "kubectl_delete", before: pressed("ann", gate.Approve), press: by("bo", gate.Approve), want: gate.Approved},
+		"the same person does not":                    {tool: "kubectl_delete", before: pressed("ann", gate.Approve), press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"a deny vetoes after an approval":             {tool: "kubectl_delete", before: pressed("ann", gate.Approve), press: by("bo", gate.Deny), want: gate.Denied},
+		"one may veto one's own approval":             {tool: "kubectl_delete", before: pressed("ann", gate.Approve), press: by("ann", gate.Deny), want: gate.Denied},
+		"a late deny takes it back":                   {tool: "send_email", before: pressed("ann", gate.Approve), press: by("bo", gate.Deny), want: gate.Revoked},
+		"a denial is final":                           {tool: "send_email", before: pressed("ann", gate.Deny), press: by("bo", gate.Approve), want: gate.Denied, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"a late approval is told who won":             {tool: "send_email", before: pressed("ann", gate.Approve), press: by("bo", gate.Approve), want: gate.Approved, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"a stranger may not":                          {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Voter = stranger; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonNotApprover},
+		"the person behind the key may not":           {tool: "send_email", as: "ann-agent", press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
+		"the person the agent acts for may not":       {tool: "send_email", person: "ann", press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
+		"unless the rule admits the requester":        {tool: "own_call", person: "ann", press: by("ann", gate.Approve), want: gate.Approved},
+		"a key nobody can name may be the asker":      {tool: "send_email", person: "ann", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "bo", gate.Approve); d.Voter.Person = ""; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonIdentityUnclear},
+		"another call on the screen does not count":   {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Digest[0]++; return d }, want: gate.Pending, kind: gate.Conflict, why: gate.ReasonDigestMismatch},
+		"a scope the rule forbids is refused":         {tool: "send_email", press: scoped("ann", gate.Always), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonScopeNotAllowed},
+		"a rule may want a reason with a denial":      {tool: "why_me", press: by("ann", gate.Deny), want: gate.Pending, kind: gate.Invalid, why: gate.ReasonReasonRequired},
+		"a click after expiry is refused":             {tool: "stage_x", before: waited(73 * time.Hour), press: by("ann", gate.Approve), want: gate.Expired, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"an overdue inline one is still decidable":    {tool: "send_email", before: waited(16 * time.Minute), press: by("ann", gate.Approve), want: gate.Approved},
+		"unless its rule says deny: then it expired":  {tool: "quick_x", before: waited(2 * time.Minute), press: by("ann", gate.Approve), want: gate.Expired, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"no choice is no vote":                        {tool: "send_email", press: by("ann", ""), want: gate.Pending, kind: gate.Invalid, why: gate.ReasonGateError},
+		"an empty question asks nothing":              {tool: "send_email", press: by("ann", gate.NeedContext), want: gate.Pending, kind: gate.Invalid, why: gate.ReasonReasonRequired},
+		"one approve, one deny, then time: denied":    {tool: "kubectl_x", before: pressed("ann", gate.Approve), press: by("bo", gate.Deny), want: gate.Denied},
+		"a cancelled one cannot be approved any more": {tool: "send_email", before: cancelled, press: by("ann", gate.Approve), want: gate.Cancelled, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			b := setup(t, world())
+			r := ask(tt.tool)
+			if tt.as != "" {
+				r.Requester.Key = tt.as
+			}
+			r.Requester.Person = tt.person
+			s := b.check(r).Approval
+			if tt.before != nil {
+				tt.before(b, s)
+			}
+			_, err := b.Decide(t.Context(), tt.press(s))
+			if tt.why == "" && err != nil {
+				t.Errorf("Decide = %v, want no refusal", err)
+			}
+			if tt.why != "" {
+				wantRefused(t, err, tt.kind, tt.why)
+				b.audited(gate.EventRefused, string(tt.why))
+			}
+			if got := b.state(s.ID); got != tt.want {
+				t.Errorf("state = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func by(who string, c gate.Choice) func(*gate.Snapshot) gate.Decision {
+	return func(s *gate.Snapshot) gate.Decision { return press(s, who, c) }
+}
+
+func scoped(who string, scope gate.Scope) func(*gate.Snapshot) gate.Decision {
+	return func(s *gate.Snapshot) gate.Decision {
+		d := press(s, who, gate.Approve)
+		d.Scope = scope
+		return d
+	}
+}
+
+func pressed(who string, c gate.Choice) func(*bundle, *gate.Snapshot) {
+	return func(b *bundle, s *gate.Snapshot) { b.t.Helper(); b.decided(press(s, who, c)) }
+}
+
+func waited(d time.Duration) func(*bundle, *gate.Snapshot) {
+	return func(b *bundle, _ *gate.Snapshot) { b.pass(d) }
+}
+
+func cancelled(b *bundle, s *gate.Snapshot) {
+	if err := b.Cancel(b.t.Context(), agent("hermes"), s.ID, ""); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func TestTheSamePressCountsOnce(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("kubectl_delete")
+	d := press(s, "ann", gate.Approve)
+	first, second := b.decided(d), b.decided(d)
+	if first.Waiting != "1 of 2 (sre)" || second.Waiting != first.Waiting {
+		t.Errorf("waiting %q, then %q; want 1 of 2 (sre) twice", first.Waiting, second.Waiting)
+	}
+	if n := len(second.Approval.Votes); n != 1 {
+		t.Errorf("%d votes, want 1", n)
+	}
+}
+
+func TestTwoPressesAtOnceSettleOnce(t *testing.T) {
+	t.Parallel()
+
+	for range 20 {
+		b := setup(t, world())
+		s := b.opened("send_email")
+		var wg sync.WaitGroup
+		var won atomic.Int32
+		for _, d := range []gate.Decision{press(s, "ann", gate.Approve), press(s, "bo", gate.Approve), press(s, "cy", gate.Approve)} {
+			wg.Go(func() {
+				_, err := b.Decide(t.Context(), d)
+				switch {
+				case err == nil:
+					won.Add(1)
+				case !errors.Is(err, gate.Conflict) || !strings.Contains(gate.PublicText(err), "already approved this at"):
+					t.Errorf("a loser got %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 {
+			t.Fatalf("%d presses settled it, want 1", won.Load())
+		}
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("send_email")
+	question := press(s, "ann", gate.NeedContext)
+	question.Reason = "which\ncluster?"
+	b.decided(question)
+
+	v, err := b.Get(t.Context(), agent("hermes"), s.ID)
+	if err != nil || v.Ruling.Next != gate.NextAnswer || !strings.Contains(v.Ruling.Text, "which cluster?") {
+		t.Errorf("Get = next %s %q, %v; want answer with the question on one line", v.Ruling.Next, v.Ruling.Text, err)
+	}
+	if !v.Expires.Equal(s.Expires) {
+		t.Error("a question moved the deadline")
+	}
+	wantRefused(t, b.Answer(t.Context(), agent("ann-agent"), s.ID, "prod"), gate.Forbidden, gate.ReasonGateError)
+	if err := b.Answer(t.Context(), agent("hermes"), s.ID, "prod"); err != nil {
+		t.Error(err)
+	}
+	wantRefused(t, b.Answer(t.Context(), agent("hermes"), s.ID, "again"), gate.Conflict, gate.ReasonAlreadyDecided)
+
+	for range 4 {
+		question.Nonce = attempt()
+		b.decided(question)
+		if err := b.Answer(t.Context(), agent("hermes"), s.ID, "prod"); err != nil {
+			t.Error(err)
+		}
+	}
+	question.Nonce = attempt()
+	_, err = b.Decide(t.Context(), question)
+	wantRefused(t, err, gate.TooMany, gate.ReasonTooManyQuestions)
+	b.decided(press(s, "bo", gate.Approve))
+}
+
+func TestDenyReasonReachesTheAgent(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("send_email")
+	d := press(s, "ann", gate.Deny)
+	d.Reason = "wrong cluster\u202e, use staging"
+	b.decided(d)
+	v, err := b.Get(t.Context(), agent("hermes"), s.ID)
+	if err != nil || !strings.HasSuffix(v.Ruling.Text, `"wrong cluster, use staging"`) {
+		t.Errorf("the agent hears %q, %v", v.Ruling.Text, err)
+	}
+}
+
+func TestPolicyTightenedWhilePending(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("send_email")
+	tight := world()
+	tight.ToolGate.Rules = append([]gate.RuleConfig{{Name: "mail", Match: gate.MatchConfig{Tool: "send_*"}, Quorum: &gate.QuorumConfig{Total: 2}}}, tight.ToolGate.Rules...)
+	if err := b.SetPolicy(t.Context(), policy(t, tight), "test"); err != nil {
+		t.Fatal(err)
+	}
+	b.Beat(t.Context(), "replica")
+
+	_, err := b.Decide(t.Context(), press(s, "ann", gate.Approve))
+	wantRefused(t, err, gate.Conflict, gate.ReasonPolicyChanged)
+	v, err := b.Get(t.Context(), agent("hermes"), s.ID)
+	if err != nil || v.Predecessor != s.ID || v.State != gate.Pending || v.Subject.Rule != "mail" {
+		t.Errorf("the opener follows to %s of rule %s in %s, %v; want a pending successor under mail", v.ID, v.Subject.Rule, v.State, err)
+	}
+	if got := b.state(s.ID); got != gate.Void {
+		t.Errorf("state = %s, want void", got)
+	}
+}
+
+func TestCommentEditVoidsNothing(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("send_email")
+	same := world()
+	same.ToolGate.Rules = append(same.ToolGate.Rules, gate.RuleConfig{Name: "later", Match: gate.MatchConfig{Tool: "other_*"}})
+	if err := b.SetPolicy(t.Context(), policy(t, same), "test"); err != nil {
+		t.Fatal(err)
+	}
+	b.decided(press(s, "ann", gate.Approve))
+}
+
+func TestReloadCannotTurnTheGateOff(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	off, disabled := world(), world()
+	off.Mode = "off"
+	disabled.ToolGate.Enabled = new(bool)
+	for _, cfg := range []*gate.PolicyConfig{off, disabled, nil} {
+		if err := b.SetPolicy(t.Context(), policy(t, cfg), "test"); err == nil {
+			t.Error("a reload turned the gate off")
+		}
+	}
+	if got := b.check(ask("send_email")); got.Verdict != gate.Ask {
+		t.Errorf("Check = %s, want ask: the old policy stays", got.Verdict)
+	}
+}
+
+func TestProposalsAuthoriseNothing(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	everything := world()
+	everything.ToolGate.RequireApproval = []string{"*"}
+	g := b.on(policy(t, everything), b.keys)
+	r, err := g.Propose(t.Context(), ask("send_email"))
+	if err != nil || r.Verdict != gate.Ask || !r.Approval.Discretionary {
+		t.Fatalf("Propose = %+v, %v", r, err)
+	}
+	b.decided(press(r.Approval, "ann", gate.Approve))
+	v, err := b.Get(t.Context(), agent("hermes"), r.Approval.ID)
+	if err != nil || v.Ruling.Token.Set() || v.Ruling.Next != gate.NextStop || v.State != gate.Approved {
+		t.Errorf("after approval: next %s, token %t, %s, %v; want stop without a token", v.Ruling.Next, v.Ruling.Token.Set(), v.State, err)
+	}
+	if got := b.check(ask("send_email")); got.Verdict != gate.Ask {
+		t.Errorf("the call itself = %s, want ask", got.Verdict)
+	}
+}

@@ -1,0 +1,275 @@
+package gate_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// granted lets ann approve a call of scoped_x with a scope.
+func granted(b *bundle, scope gate.Scope) *gate.Snapshot {
+	b.t.Helper()
+	s := b.opened("scoped_x")
+	b.decided(scoped("ann", scope)(s))
+	return s
+}
+
+func TestGrants(t *testing.T) {
+	t.Parallel()
+
+	same := func(*gate.Request) {}
+	tests := map[string]struct {
+		scope gate.Scope
+		then  func(*bundle, *gate.Snapshot)
+		next  func(*gate.Request)
+		holds bool
+	}{
+		"once persists nothing":               {scope: gate.Once, next: same},
+		"session holds in that session":       {scope: gate.Session, next: same, holds: true},
+		"also for other arguments on it":      {scope: gate.Session, next: func(r *gate.Request) { r.Call.Args = json.RawMessage(`{"a":1}`) }, holds: true},
+		"not on another target":               {scope: gate.Session, next: func(r *gate.Request) { r.Call.Target = "prod/db" }},
+		"not for another tool of that rule":   {scope: gate.Session, next: func(r *gate.Request) { r.Call.Tool = "scoped_y" }},
+		"not on another server":               {scope: gate.Session, next: func(r *gate.Request) { r.Call.Server = "other" }},
+		"not in another session":              {scope: gate.Session, next: func(r *gate.Request) { r.Requester.Session = "s2" }},
+		"always holds in later sessions":      {scope: gate.Always, next: func(r *gate.Request) { r.Requester.Session = "s2" }, holds: true},
+		"never for another agent of the key":  {scope: gate.Always, next: func(r *gate.Request) { r.Requester.Agent = "other" }},
+		"never for another person":            {scope: gate.Always, next: func(r *gate.Request) { r.Requester.Person = "bo" }},
+		"never for another key":               {scope: gate.Always, next: func(r *gate.Request) { r.Requester.Key = "ann-agent" }},
+		"not after the session's end":         {scope: gate.Session, then: endSession, next: func(r *gate.Request) { r.Requester.Attended = false }},
+		"always outlives the session's end":   {scope: gate.Always, then: endSession, next: func(r *gate.Request) { r.Requester.Session = "s2" }, holds: true},
+		"not after 30 days":                   {scope: gate.Always, then: func(b *bundle, _ *gate.Snapshot) { b.pass(31 * 24 * time.Hour) }, next: same},
+		"not once its approval is taken back": {scope: gate.Always, then: func(b *bundle, s *gate.Snapshot) { b.decided(press(s, "bo", gate.Deny)) }, next: same},
+		"not once it is revoked":              {scope: gate.Always, then: revokeGrant, next: same},
+		"not once the rule forbids the scope": {scope: gate.Always, then: func(b *bundle, _ *gate.Snapshot) { b.forbidScopes() }, next: same},
+		"not if somebody edits it in Redis":   {scope: gate.Session, then: func(b *bundle, _ *gate.Snapshot) { b.widenGrants() }, next: func(r *gate.Request) { r.Call.Target = "prod/db" }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			b := setup(t, world())
+			s := granted(b, tt.scope)
+			if tt.then != nil {
+				tt.then(b, s)
+			}
+			r := ask("scoped_x")
+			tt.next(&r)
+			got := b.check(r)
+			if tt.holds != (got.Verdict == gate.Allow && got.Reason == gate.RungGrant) {
+				t.Errorf("the next call = %s (%s), want a grant to hold: %t", got.Verdict, got.Reason, tt.holds)
+			}
+			if !tt.holds && got.Verdict != gate.Ask {
+				t.Errorf("the next call = %s (%s), want ask", got.Verdict, got.Reason)
+			}
+		})
+	}
+}
+
+func endSession(b *bundle, _ *gate.Snapshot) {
+	if err := b.EndSession(b.t.Context(), agent("hermes"), "s1"); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func revokeGrant(b *bundle, _ *gate.Snapshot) {
+	grants, err := b.Grants(b.t.Context(), person("bo"))
+	if err != nil || len(grants) != 1 {
+		b.t.Fatalf("Grants = %v, %v; want one", grants, err)
+	}
+	if err := b.RevokeGrant(b.t.Context(), person("bo"), grants[0].ID); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func (b *bundle) forbidScopes() {
+	cfg := world()
+	cfg.ToolGate.Rules[7].Scopes = nil
+	if err := b.SetPolicy(b.t.Context(), policy(b.t, cfg), "test"); err != nil {
+		b.t.Error(err)
+	}
+	b.Beat(b.t.Context(), "replica")
+}
+
+// widenGrants makes every grant in Redis cover another target, by hand.
+func (b *bundle) widenGrants() {
+	for _, key := range b.redis.Keys() {
+		if strings.HasPrefix(key, "approvalbot:{default}:g:") {
+			b.redis.HSet(key, "js", strings.ReplaceAll(b.redis.HGet(key, "js"), "prod/web", "prod/db"))
+		}
+	}
+}
+
+func TestTheNarrowestScopeCounts(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("kubectl_scale")
+	b.decided(scoped("ann", gate.Always)(s))
+	tally := b.decided(scoped("bo", gate.Session)(s))
+	if tally.Scope != gate.Session || !tally.Settled {
+		t.Errorf("granted %s, settled %t; want session", tally.Scope, tally.Settled)
+	}
+	s = b.opened("kubectl_delete")
+	b.decided(scoped("ann", gate.Always)(s))
+	if tally := b.decided(scoped("bo", gate.Once)(s)); tally.Scope != gate.Once {
+		t.Errorf("granted %s, want once", tally.Scope)
+	}
+	if grants, err := b.Grants(t.Context(), admin); err != nil || len(grants) != 1 {
+		t.Errorf("%d grants, %v; want the one of the session", len(grants), err)
+	}
+}
+
+func TestTwoRulesGiveTwoGrants(t *testing.T) {
+	t.Parallel()
+
+	cfg := world()
+	cfg.ToolGate.Rules = []gate.RuleConfig{
+		{Name: "prod", Match: gate.MatchConfig{Tool: "scoped_x", When: `has(args.namespace) && args.namespace == "prod"`}, Scopes: []string{"once", "always"}},
+		{Name: "else", Match: gate.MatchConfig{Tool: "scoped_x"}, Scopes: []string{"once", "always"}},
+	}
+	b := setup(t, cfg)
+	granted(b, gate.Always)
+	dev := ask("scoped_x")
+	dev.Call.Args = json.RawMessage(`{"namespace":"dev"}`)
+	if got := b.check(dev); got.Verdict != gate.Ask {
+		t.Errorf("a call under the other rule = %s (%s), want ask", got.Verdict, got.Reason)
+	}
+}
+
+func TestWithoutATargetAGrantCoversOnlyThatCall(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	r := ask("scoped_x")
+	r.Call.Target = ""
+	s := b.check(r).Approval
+	if s.Covers() != "exactly this call" {
+		t.Errorf("Covers = %q", s.Covers())
+	}
+	b.decided(scoped("ann", gate.Always)(s))
+	if got := b.check(r); got.Verdict != gate.Allow {
+		t.Errorf("the same call = %s, want allow", got.Verdict)
+	}
+	r.Call.Args = json.RawMessage(`{"namespace":"kube-system"}`)
+	if got := b.check(r); got.Verdict != gate.Ask {
+		t.Errorf("other arguments = %s, want ask", got.Verdict)
+	}
+}
+
+func TestSessionEnd(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	waiting, staged := b.opened("send_email"), b.opened("stage_x")
+	inline, later := b.approved("delete_file"), b.approved("stage_y")
+	other := ask("send_email")
+	other.Requester.Session = "s2"
+	elsewhere := b.check(other).Approval
+
+	endSession(b, nil)
+	for id, want := range map[gate.ID]gate.State{
+		waiting.ID: gate.Cancelled, staged.ID: gate.Pending, inline.ID: gate.Revoked,
+		later.ID: gate.Approved, elsewhere.ID: gate.Pending,
+	} {
+		if got := b.state(id); got != want {
+			t.Errorf("%s is %s, want %s", b.get(id).Call.Tool, got, want)
+		}
+	}
+	got, err := b.Check(t.Context(), ask("send_email"))
+	if got.Verdict != gate.Block {
+		t.Errorf("an inline call in an ended session = %s, %v; want block", got.Verdict, err)
+	}
+
+	t.Run("a later session scope becomes once", func(t *testing.T) {
+		s := ask("scoped_x")
+		s.Requester.Attended = false
+		r, err := b.Check(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tally := b.decided(scoped("ann", gate.Session)(r.Approval))
+		if !tally.SessionEnded || tally.Scope != gate.Once {
+			t.Errorf("granted %s, told %t; want once, and the approver is told", tally.Scope, tally.SessionEnded)
+		}
+	})
+}
+
+func TestSessionBypass(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	wantRefused(t, b.SetBypass(t.Context(), agent("hermes"), "hermes", "s1", time.Hour), gate.Forbidden, gate.ReasonGateError)
+	wantRefused(t, b.SetBypass(t.Context(), admin, "hermes", "s1", 9*time.Hour), gate.Invalid, gate.ReasonGateError)
+	if err := b.SetBypass(t.Context(), admin, "hermes", "s1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.check(ask("send_email")); got.Verdict != gate.Allow || got.Reason != gate.RungBypass {
+		t.Errorf("in the session = %s (%s), want allow, bypass", got.Verdict, got.Reason)
+	}
+	b.audited(gate.EventAllowed, "set by root")
+	floor, _ := b.Check(t.Context(), ask("db.drop_all"))
+	if floor.Verdict != gate.Block {
+		t.Errorf("the floor = %s, want block", floor.Verdict)
+	}
+	other := ask("send_email")
+	other.Requester.Session = "s2"
+	if got := b.check(other); got.Verdict != gate.Ask {
+		t.Errorf("in another session = %s, want ask", got.Verdict)
+	}
+	other.Requester.Session, other.Requester.Key = "s1", "ann-agent"
+	if got := b.check(other); got.Verdict != gate.Ask {
+		t.Errorf("another key's session of that name = %s, want ask", got.Verdict)
+	}
+	b.pass(61 * time.Minute)
+	if got := b.check(ask("send_email")); got.Verdict != gate.Ask {
+		t.Errorf("afterwards = %s, want ask", got.Verdict)
+	}
+
+	if err := b.SetBypass(t.Context(), admin, "hermes", "s1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	endSession(b, nil)
+	deferred := ask("send_email")
+	deferred.Requester.Attended = false
+	if got := b.check(deferred); got.Verdict != gate.Ask {
+		t.Errorf("after the session's end = %s, want ask", got.Verdict)
+	}
+}
+
+func TestOthersCannotReadOrList(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("send_email")
+	_, err := b.Get(t.Context(), agent("ann-agent"), s.ID)
+	wantRefused(t, err, gate.Forbidden, gate.ReasonGateError)
+	b.audited(gate.EventRefused, "read")
+	_, err = b.List(t.Context(), agent("hermes"), gate.Query{})
+	wantRefused(t, err, gate.Forbidden, gate.ReasonGateError)
+	b.audited(gate.EventRefused, "list")
+	if page, err := b.List(t.Context(), agent("hermes"), gate.Query{Requester: "hermes"}); err != nil || len(page.Rows) != 1 {
+		t.Errorf("its own = %d rows, %v; want 1", len(page.Rows), err)
+	}
+	if v, err := b.Get(t.Context(), person("ann"), s.ID); err != nil || v.Ruling.Token.Set() {
+		t.Errorf("an approver reads it with token %t, %v", v.Ruling.Token.Set(), err)
+	}
+	wantRefused(t, b.Cancel(t.Context(), agent("ann-agent"), s.ID, ""), gate.Forbidden, gate.ReasonGateError)
+}
+
+func TestUndeliverableMayDefer(t *testing.T) {
+	t.Parallel()
+
+	cfg := world()
+	cfg.OnUndeliverable = "defer"
+	b := setup(t, cfg)
+	s := b.opened("send_email")
+	if err := b.Undeliverable(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.get(s.ID); got.State != gate.Pending || got.Approval.Mode != gate.Deferred {
+		t.Errorf("%s %s, want a pending deferred one", got.State, got.Approval.Mode)
+	}
+}
