@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -35,8 +36,8 @@ func TestDigestMatchesThePublishedVectors(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || d.String() != v.Digest {
-				t.Errorf("digest %s, %v; want %s", d, err, v.Digest)
+			if err != nil || d.String() != v.Digest || sha256.Sum256([]byte(v.Canonical)) != d {
+				t.Errorf("digest %s, %v; want %s of %s", d, err, v.Digest, v.Canonical)
 			}
 		})
 	}
