@@ -372,31 +372,36 @@ var pressed = map[Reason]string{
 
 // PressText is what only the presser sees. Every press gets an answer.
 func PressText(p Press) string {
-	who := name(p.Who)
-	switch p.Reason {
-	case "":
+	text, known := pressed[p.Reason]
+	switch {
+	case p.Reason == "":
 		return fmt.Sprintf("Recorded (%d of %d).", p.Progress.Have, p.Progress.Need)
-	case ReasonNotApprover:
-		ask := ""
-		if len(p.Names) > 0 {
-			ask = " Ask " + name(strings.Join(p.Names, " or ")) + "."
-		}
-		return fmt.Sprintf("You are not in %s.%s", name(strings.Join(p.Progress.Groups, " or ")), ask)
-	case ReasonAlreadyDecided, ReasonExpired, ReasonVoid:
-		switch p.State {
-		case Denied:
-			return fmt.Sprintf("%s already denied this at %s.", who, p.Clock.Time(p.At))
-		case Expired:
-			return fmt.Sprintf("This expired %s ago; nothing ran.", Span(p.Clock.Now.Sub(p.At)))
-		case Cancelled, Revoked, Void:
-			return fmt.Sprintf("This is %s since %s; nothing was decided.", p.State, p.Clock.Time(p.At))
-		case Approved, Leased, Executing, Executed, Failed, OutcomeUnknown, Lapsed:
-			return fmt.Sprintf("%s already approved this at %s.", who, p.Clock.Time(p.At))
-		}
-		return "This has just changed. Nothing was decided; look again."
-	}
-	if text := pressed[p.Reason]; text != "" {
+	case known:
 		return text
+	case p.Reason == ReasonNotApprover && len(p.Names) > 0:
+		return fmt.Sprintf("You are not in %s. Ask %s.", anyOf(p.Progress.Groups), anyOf(p.Names))
+	case p.Reason == ReasonNotApprover:
+		return fmt.Sprintf("You are not in %s.", anyOf(p.Progress.Groups))
+	case p.Reason == ReasonAlreadyDecided, p.Reason == ReasonExpired, p.Reason == ReasonVoid:
+		return late(p)
 	}
 	return "Could not record your answer. Nothing was decided; press again."
 }
+
+// late says what was decided before the press.
+func late(p Press) string {
+	switch p.State {
+	case Denied:
+		return fmt.Sprintf("%s already denied this at %s.", name(p.Who), p.Clock.Time(p.At))
+	case Expired:
+		return fmt.Sprintf("This expired %s ago; nothing ran.", Span(p.Clock.Now.Sub(p.At)))
+	case Cancelled, Revoked, Void:
+		return fmt.Sprintf("This is %s since %s; nothing was decided.", p.State, p.Clock.Time(p.At))
+	case Approved, Leased, Executing, Executed, Failed, OutcomeUnknown, Lapsed:
+		return fmt.Sprintf("%s already approved this at %s.", name(p.Who), p.Clock.Time(p.At))
+	default:
+		return "This has just changed. Nothing was decided; look again."
+	}
+}
+
+func anyOf(names []string) string { return name(strings.Join(names, " or ")) }

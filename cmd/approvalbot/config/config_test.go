@@ -283,6 +283,7 @@ func keysOf(t reflect.Type) (names []string) {
 			names = append(names, f.name)
 			names = append(names, keysOf(t.FieldByIndex(f.index).Type)...)
 		}
+	default: // a word or a number
 	}
 	return names
 }

@@ -1,0 +1,42 @@
+# What developers do here. `make` alone lists it.
+
+GO      ?= go
+LINT     = $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZES  ?= 20000x # tries of each fuzz target
+
+.PHONY: help demo test vet lint tidy-check bench fuzz tools clean
+
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+demo: ## a server with an agent whose calls you approve in the browser; needs nothing
+	$(GO) run ./cmd/approvalbot demo
+
+test: tools ## all tests, with the race detector
+	$(GO) test -race -shuffle=on -timeout 20m ./...
+
+vet: ## go vet
+	$(GO) vet ./...
+
+lint: ## golangci-lint, which stays out of go.mod
+	$(LINT) run ./...
+
+tidy-check: ## go.mod and go.sum are as `go mod tidy` leaves them
+	$(GO) mod tidy -diff
+
+bench: ## all benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## each fuzz target for a short time
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+		for f in $$($(GO) test -list '^Fuzz' $$dir | grep ^Fuzz); do \
+			echo "$$dir $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZES) $$dir || exit 1; \
+		done; \
+	done
+
+tools: ## what the tests run beside Go: a C compiler, Redis, a browser, Node.js
+	@.ci/tools
+
+clean: ## what building and testing leave behind
+	rm -rf bin dist approvalbot coverage.*
+	$(GO) clean -testcache
