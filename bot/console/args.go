@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,11 +17,31 @@ type token struct {
 	Text string
 }
 
+// part is text of a token, or a run of spaces in it, which is drawn: a command
+// must not hide behind a gap.
+type part struct {
+	Text string
+	Gap  bool
+}
+
+var gap = regexp.MustCompile(` {3,}`)
+
+// Parts splits the token at its gaps.
+func (t token) Parts() (out []part) {
+	at := 0
+	for _, m := range gap.FindAllStringIndex(t.Text, -1) {
+		out = append(out, part{t.Text[at:m[0]], false}, part{t.Text[m[0]:m[1]], true})
+		at = m[1]
+	}
+	return append(out, part{t.Text[at:], false})
+}
+
 // arguments is what the page shows of a call's arguments.
 type arguments struct {
 	Tokens     []token
 	Characters int
 	Lines      int
+	Escapes    bool // something in them cannot be seen as itself
 	Redacted   bool // the rule hides some values from people
 	Withheld   bool // nobody knows which values to hide
 }
@@ -56,6 +77,7 @@ func argumentsOf(a *gate.Approval, rule *gate.Rule) arguments {
 	text := gate.Pretty(shown)
 	return arguments{
 		Tokens: tokens(text), Characters: len([]rune(text)), Lines: strings.Count(text, "\n") + 1,
+		Escapes:  strings.Contains(text, `\u`) || strings.Contains(text, `\x`),
 		Redacted: !slices.Equal(shown, raw),
 	}
 }

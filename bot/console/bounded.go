@@ -11,8 +11,8 @@ import (
 // maxKept bounds what is remembered of strangers and of ended sessions.
 const maxKept = 4096
 
-// limiter lets ten login attempts through at once from one address, then one
-// every six seconds. Keys have 256 random bits, so this is against noise.
+// limiter bears ten failed logins at once from one address, then one every six
+// seconds. Keys have 256 random bits, so this is against noise.
 type limiter struct {
 	mu   sync.Mutex
 	from map[netip.Prefix]*rate.Limiter
@@ -21,11 +21,20 @@ type limiter struct {
 func newLimiter() *limiter { return &limiter{from: map[netip.Prefix]*rate.Limiter{}} }
 
 const (
-	attempts = 10
+	failures = 10
 	every    = 6 * time.Second
 )
 
-func (l *limiter) allow(remote string) bool {
+// bears reports whether another attempt from there may be looked at.
+func (l *limiter) bears(remote string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bucket := l.from[network(remote)]
+	return bucket == nil || bucket.Tokens() >= 1
+}
+
+// failed counts an attempt that failed.
+func (l *limiter) failed(remote string) {
 	from := network(remote)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,16 +42,16 @@ func (l *limiter) allow(remote string) bool {
 		if len(l.from) >= maxKept {
 			l.forget()
 		}
-		l.from[from] = rate.NewLimiter(rate.Every(every), attempts)
+		l.from[from] = rate.NewLimiter(rate.Every(every), failures)
 	}
-	return l.from[from].Allow()
+	l.from[from].Allow()
 }
 
 // forget makes room: it drops those who have been quiet, or everybody if all are
 // noisy.
 func (l *limiter) forget() {
 	for from, bucket := range l.from {
-		if bucket.Tokens() >= attempts {
+		if bucket.Tokens() >= failures {
 			delete(l.from, from)
 		}
 	}

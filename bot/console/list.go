@@ -208,11 +208,14 @@ func (c *Console) rows(ctx context.Context, s *session, approvals []gate.Approva
 		}
 		if rule != nil {
 			out[i].Risk = rule.Risk
-			out[i].Mine = c.mayNot(ctx, a, rule, s.voter()) == ""
+			out[i].Mine = asks(a.State) && c.mayNot(ctx, a, rule, s.voter()) == ""
 		}
 	}
 	return out
 }
+
+// asks reports whether an approval in that state asks people something.
+func asks(s gate.State) bool { return s == gate.Pending || s == gate.OutcomeUnknown }
 
 // due is when silence decides: the caller stops waiting, or the question expires.
 func due(a *gate.Approval) time.Time {

@@ -43,10 +43,11 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	next := safeNext(r.PostFormValue("next"))
 	refuse := func(status int, text string) {
+		c.attempts.failed(r.RemoteAddr)
 		c.Log.InfoContext(r.Context(), "console login refused", "remote", r.RemoteAddr, "status", status)
 		c.render(w, status, "login.html", loginPage{chrome: chrome{Title: "Log in"}, Next: next, Error: text})
 	}
-	if !c.attempts.allow(r.RemoteAddr) {
+	if !c.attempts.bears(r.RemoteAddr) {
 		w.Header().Set("Retry-After", "60")
 		refuse(http.StatusTooManyRequests, tooFast)
 		return
@@ -124,7 +125,7 @@ func (c *Console) demoPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) demo(w http.ResponseWriter, r *http.Request) {
-	if !c.attempts.allow(r.RemoteAddr) || !c.Demo.opens(r.PostFormValue("link"), true) {
+	if !c.Demo.opens(r.PostFormValue("link"), true) { // its secret has 128 random bits
 		c.fail(w, nil, http.StatusForbidden, deadLink)
 		return
 	}
