@@ -2,9 +2,12 @@ package gate
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -256,7 +259,7 @@ func shorten(name string) string {
 	if len(name) <= maxRuleName {
 		return name
 	}
-	tail := "~" + string(hashJSON(name))[:8]
+	tail := "~" + string(fingerprint(name))[:8]
 	return strings.ToValidUTF8(name[:maxRuleName-len(tail)], "") + tail
 }
 
@@ -410,23 +413,8 @@ func (b *builder) how(path string, c RuleConfig, r *Rule) {
 
 // asksNobody refuses what only questions have: a key that is accepted is enforced.
 func (b *builder) asksNobody(path string, c RuleConfig) {
-	for _, k := range []struct {
-		name string
-		set  bool
-	}{
-		{"mode", c.Mode != ""},
-		{"approvers", c.Approvers != nil},
-		{"quorum", c.Quorum != nil},
-		{"expires_in", c.ExpiresIn != ""},
-		{"run_within", c.RunWithin != ""},
-		{"inline_timeout", c.InlineTimeout != nil},
-		{"scopes", c.Scopes != nil},
-		{"deny_reason", c.DenyReason != ""},
-		{"risk", c.Risk != ""},
-	} {
-		if k.set {
-			b.problem(path+"."+k.name, "action %s asks nobody; take it out, or set action: ask", c.Action)
-		}
+	if !reflect.DeepEqual(c, RuleConfig{Name: c.Name, Match: c.Match, Action: c.Action, Redact: c.Redact}) {
+		b.problem(path, "action %s asks nobody, so it takes only name, match and redact; take the rest out, or set action: ask", c.Action)
 	}
 }
 
@@ -514,24 +502,17 @@ func mayMeet(g *glob, text string) bool {
 	if g == nil || err != nil {
 		return true
 	}
-	return slices.ContainsFunc(g.alts, func(a alternative) bool {
-		return slices.ContainsFunc(other.alts, a.mayMeet)
-	})
-}
-
-func (a alternative) mayMeet(o alternative) bool {
-	switch {
-	case a.pattern == nil:
-		return o.match(a.prefix)
-	case o.pattern == nil:
-		return a.match(o.prefix)
-	default:
-		return strings.HasPrefix(a.prefix, o.prefix) || strings.HasPrefix(o.prefix, a.prefix)
+	for _, a := range g.alts {
+		for _, o := range other.alts {
+			if strings.HasPrefix(a.prefix, o.prefix) || strings.HasPrefix(o.prefix, a.prefix) {
+				return true
+			}
+		}
 	}
+	return false
 }
 
-// fingerprint hashes what decides about calls. Default values are left out, so
-// that replicas of two releases agree while one replaces the other.
+// fingerprint hashes what decides about calls.
 func (b *builder) fingerprint(cfg *PolicyConfig, approvers ApproversConfig, people []PersonConfig) Version {
 	keys := map[string]string{} // of approvers, and whose they are
 	for name, k := range b.keys {
@@ -539,14 +520,28 @@ func (b *builder) fingerprint(cfg *PolicyConfig, approvers ApproversConfig, peop
 			keys[name] = "approver " + b.people[name]
 		}
 	}
-	all, err := json.Marshal(map[string]any{
+	return fingerprint(map[string]any{
 		"approvals": cfg, "approvers": approvers, "people": people, "keys": keys, "disabled": b.disabled,
 	})
+}
+
+// fingerprint returns the bare hex SHA-256 of v as JSON, whose maps are sorted.
+// Empty values are left out, so that a release that knows more fields computes
+// the same: no approval is void, and old and new replicas agree.
+func fingerprint(v any) Version {
+	b, err := json.Marshal(v)
 	var plain any
-	if err != nil || json.Unmarshal(all, &plain) != nil {
-		panic("gate: a configuration is plain data")
+	if err == nil {
+		err = json.Unmarshal(b, &plain)
 	}
-	return hashJSON(prune(plain))
+	if err == nil {
+		b, err = json.Marshal(prune(plain))
+	}
+	if err != nil {
+		panic("gate: " + err.Error()) // only plain data comes here
+	}
+	sum := sha256.Sum256(b)
+	return Version(hex.EncodeToString(sum[:]))
 }
 
 // prune takes empty values out of JSON, and returns nil for what is empty then.

@@ -1,9 +1,6 @@
 package gate
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"time"
 )
@@ -94,40 +91,21 @@ func (r *Rule) matches(f *Facts) bool {
 
 // seal computes the version: the fingerprint of what an approval under this
 // rule rests on. How a question looks, and how long it lasts, is not part of
-// it, so that an unrelated edit voids nothing. Fields with their default value
-// are left out, so that a new release voids nothing either.
+// it, so that an unrelated edit voids nothing.
 func (r *Rule) seal() {
-	sealed := struct {
-		Server    string              `json:"server,omitempty"`
-		Tool      string              `json:"tool,omitempty"`
-		When      string              `json:"when,omitempty"`
-		Action    Action              `json:"action"`
-		Mode      Mode                `json:"mode,omitempty"`
-		Groups    map[string][]string `json:"groups,omitempty"`
-		Requester bool                `json:"requester,omitempty"`
-		Total     int                 `json:"total,omitempty"`
-		Per       map[string]int      `json:"per,omitempty"`
-	}{
-		Server: r.server.String(), Tool: r.tool.String(), When: r.whenText, Action: r.Action, Mode: r.Mode,
-		Groups: map[string][]string{}, Requester: r.AdmitsRequester, Total: r.Quorum.Total, Per: r.Quorum.Per,
-	}
-	if sealed.Total == 1 {
-		sealed.Total = 0
-	}
+	groups := map[string][]string{}
 	for _, g := range r.Groups {
-		sealed.Groups[g.Name] = g.configured
+		groups[g.Name] = g.configured
 	}
-	r.Version = hashJSON(sealed)
-}
-
-// hashJSON returns the bare hex SHA-256 of v, whose maps JSON sorts.
-func hashJSON(v any) Version {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("gate: " + err.Error()) // only plain data comes here
+	total := r.Quorum.Total
+	if total == 1 {
+		total = 0 // the default
 	}
-	sum := sha256.Sum256(b)
-	return Version(hex.EncodeToString(sum[:]))
+	r.Version = fingerprint(map[string]any{
+		"server": r.server.String(), "tool": r.tool.String(), "when": r.whenText,
+		"action": r.Action, "mode": r.Mode,
+		"groups": groups, "requester": r.AdmitsRequester, "total": total, "per": r.Quorum.Per,
+	})
 }
 
 // Grants reports whether an approver may grant scope s.

@@ -100,7 +100,7 @@ func (c *condition) holds(f *Facts) (bool, error) {
 			return false, err
 		}
 	}
-	v, _, err := c.program.Eval(activation{f})
+	v, _, err := c.program.Eval(f.variables())
 	if err != nil {
 		return false, err
 	}
@@ -111,40 +111,15 @@ func (c *condition) holds(f *Facts) (bool, error) {
 	return b, nil
 }
 
-// activation shows facts to CEL.
-type activation struct{ *Facts }
-
-// ResolveName implements cel.Activation.
-func (a activation) ResolveName(name string) (any, bool) {
-	switch name {
-	case "call.server":
-		return a.Call.Server, true
-	case "call.tool":
-		return a.Call.Tool, true
-	case "call.target":
-		return a.Call.Target, true
-	case "args":
-		return a.args, true
-	case "requester.key":
-		return a.Requester.Key, true
-	case "requester.agent":
-		return a.Requester.Agent, true
-	case "requester.run":
-		return a.Requester.Run, true
-	case "requester.session":
-		return a.Requester.Session, true
-	case "requester.person":
-		return a.Requester.Person, true
-	case "requester.attended":
-		return a.Requester.Attended, true
-	case "now":
-		return a.Now, true
+// variables are the facts under the names of whenEnv.
+func (f *Facts) variables() map[string]any {
+	c, r := f.Call, f.Requester
+	return map[string]any{
+		"call.server": c.Server, "call.tool": c.Tool, "call.target": c.Target, "args": f.args,
+		"requester.key": r.Key, "requester.agent": r.Agent, "requester.run": r.Run, "requester.session": r.Session,
+		"requester.person": r.Person, "requester.attended": r.Attended, "now": f.Now,
 	}
-	return nil, false
 }
-
-// Parent implements cel.Activation.
-func (activation) Parent() cel.Activation { return nil }
 
 // The functions of the rewrite; no condition can spell an @.
 const (

@@ -237,7 +237,7 @@ func FuzzWhen(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plain, _, err := program.Eval(activation{fact})
+		plain, _, err := program.Eval(fact.variables())
 		if err != nil || plain.Value() != strict {
 			t.Fatalf("%s on %s: strict %t, CEL %v %v", when, args, strict, plain, err)
 		}
