@@ -68,6 +68,18 @@ func (h *Hub) forget(id gate.ID, w *waiter) {
 	}
 }
 
+// Waiting returns how many wait for an approval, for metrics.
+func (h *Hub) Waiting() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.waiters {
+		for ; w != nil; w = w.next {
+			n++
+		}
+	}
+	return n
+}
+
 // Any returns a channel that receives after anything in the log, for those who
 // read the log themselves and need to know when.
 func (h *Hub) Any() (changed <-chan struct{}, stop func()) {

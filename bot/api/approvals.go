@@ -10,13 +10,13 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// one names an approval in the path.
-type one struct {
+// Named is an approval named in the path. Huma sets only what is exported.
+type Named struct {
 	ID string `path:"id" maxLength:"64" example:"apr_01ARZ3NDEKTSV4RRFFQ69G5FAV"`
 }
 
 type getInput struct {
-	one
+	Named
 	Wait        string `query:"wait" maxLength:"16" example:"25s" doc:"How long to wait, at most 60s: for the next version with If-None-Match, else until people have decided or ask."`
 	IfNoneMatch string `header:"If-None-Match" maxLength:"128" doc:"The ETag that is known already; the answer is 304 if it is still the newest."`
 }
@@ -32,10 +32,10 @@ func (a *API) get(ctx context.Context, key *bot.Key, in *getInput) (*waited[wire
 		return nil, err
 	}
 	out := &waited[wire.ApprovalAnswer]{}
-	if wait > 0 && unsettled(v, in.IfNoneMatch) {
+	if k := (known{in.IfNoneMatch, v.Approval.Mode}); wait > 0 && k.still(v) {
 		id, rev := v.ID, v.Rev
 		v = nil // not kept while waiting
-		if v, out.RetryAfter, err = a.await(ctx, key, id, rev, in.IfNoneMatch, wait); err != nil {
+		if v, out.RetryAfter, err = a.await(ctx, key, id, rev, k, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -55,13 +55,19 @@ func (in *getInput) read() (gate.ID, time.Duration, error) {
 	return id, wait, err
 }
 
-// unsettled reports whether there is something to wait for: any change of the
-// version that is known, or else a decision or a question.
-func unsettled(v *gate.View, known string) bool {
-	if known != "" {
-		return known == etag(v.ID, v.Rev)
+// known is what a caller knows that waits for news.
+type known struct {
+	etag string
+	mode gate.Mode
+}
+
+// still reports whether there is no news yet: of the version that is known, or
+// else no decision, no question, and nobody who stopped waiting.
+func (k known) still(v *gate.View) bool {
+	if k.etag != "" {
+		return k.etag == etag(v.ID, v.Rev)
 	}
-	return v.State == gate.Pending && !v.Asked()
+	return v.State == gate.Pending && !v.Asked() && v.Approval.Mode == k.mode
 }
 
 func (a *API) look(ctx context.Context, key *bot.Key, id gate.ID) (*gate.View, error) {
@@ -72,7 +78,7 @@ func (a *API) look(ctx context.Context, key *bot.Key, id gate.ID) (*gate.View, e
 }
 
 // await holds a caller. Without room it looks once more and says when to come back.
-func (a *API) await(ctx context.Context, key *bot.Key, id gate.ID, rev int64, known string, wait time.Duration) (*gate.View, string, error) {
+func (a *API) await(ctx context.Context, key *bot.Key, id gate.ID, rev int64, k known, wait time.Duration) (*gate.View, string, error) {
 	parked, leave, ok := a.park(ctx, wait)
 	if !ok {
 		v, err := a.look(ctx, key, id)
@@ -81,7 +87,7 @@ func (a *API) await(ctx context.Context, key *bot.Key, id gate.ID, rev int64, kn
 	defer leave()
 	for {
 		v, err := a.Gate.Await(parked, key.Principal, id, rev)
-		if err != nil || parked.Err() != nil || !unsettled(&v, known) {
+		if err != nil || parked.Err() != nil || !k.still(&v) {
 			return &v, "", err
 		}
 		id, rev = v.ID, v.Rev
@@ -121,7 +127,7 @@ func (a *API) list(ctx context.Context, key *bot.Key, in *listInput) (*output[wi
 }
 
 type decideInput struct {
-	one
+	Named
 	Body wire.DecideRequest
 }
 
@@ -178,7 +184,7 @@ func (a *API) stands(ctx context.Context, key *bot.Key, id gate.ID, cause error)
 }
 
 type cancelInput struct {
-	one
+	Named
 	Body wire.CancelRequest
 }
 
@@ -189,7 +195,7 @@ func (a *API) cancel(ctx context.Context, key *bot.Key, in *cancelInput) (*outpu
 }
 
 type contextInput struct {
-	one
+	Named
 	Body wire.ContextRequest
 }
 
@@ -200,7 +206,7 @@ func (a *API) context(ctx context.Context, key *bot.Key, in *contextInput) (*out
 }
 
 type revokeInput struct {
-	one
+	Named
 	Body wire.RevokeRequest
 }
 

@@ -20,6 +20,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store") // tokens are among the answers
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		out := &writer{ResponseWriter: w}
 		defer func() {
 			v := recover()
 			if v == nil {
@@ -29,11 +30,29 @@ func (a *API) guard(next http.Handler) http.Handler {
 				panic(v)
 			}
 			a.Out.Error("panic", "method", r.Method, "panic", v, "stack", string(debug.Stack()))
+			if out.begun { // half an answer is none: drop the connection
+				panic(http.ErrAbortHandler)
+			}
 			newProblem(http.StatusInternalServerError, "").write(w)
 		}()
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(out, r)
 	})
 }
+
+// writer remembers whether the answer has begun.
+type writer struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *writer) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // authenticate says which API key a request carries, or why it goes no further.
 // Whatever is wrong with the key, the answer is the same.

@@ -28,7 +28,10 @@ func (a *API) humaConfig() huma.Config {
 				},
 			},
 		},
-		Formats:                      map[string]huma.Format{"application/json": strictJSON},
+		Formats: map[string]huma.Format{
+			"application/json": strictJSON,
+			"json":             {Marshal: strictJSON.Marshal, Unmarshal: notRead}, // how huma finds problem+json
+		},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 type consumeInput struct {
-	one
+	Named
 	Body wire.ConsumeRequest
 }
 
@@ -39,7 +39,7 @@ func (a *API) consume(ctx context.Context, key *bot.Key, in *consumeInput) (*out
 }
 
 type reportInput struct {
-	one
+	Named
 	Body wire.OutcomeRequest
 }
 

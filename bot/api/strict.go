@@ -18,6 +18,9 @@ var strictJSON = huma.Format{
 	Unmarshal: unmarshal,
 }
 
+// notRead is for media types that are only written.
+func notRead([]byte, any) error { return huma.ErrUnknownContentType }
+
 // unmarshal reads JSON that every reader reads in the same way, or refuses it.
 // encoding/json alone lets the last of two equal keys win, takes "CALL" for
 // "call", and replaces damaged text: another reader could see another call.

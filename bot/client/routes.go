@@ -29,7 +29,7 @@ func (c *Client) Check(ctx context.Context, r wire.CheckRequest, wait time.Durat
 	if r.IdempotencyKey == "" && !r.Join {
 		r.IdempotencyKey = NewAttempt()
 	}
-	return post[wire.CheckAnswer](ctx, c, call{path: "/v1/check" + holding(wait, "?"), in: r, wait: wait, again: true})
+	return post[wire.CheckAnswer](ctx, c, call{path: "/v1/check" + holding(wait), in: r, wait: wait, again: true})
 }
 
 // Propose asks people by the agent's own judgement.
@@ -38,7 +38,7 @@ func (c *Client) Propose(ctx context.Context, r wire.ProposeRequest, wait time.D
 	if r.IdempotencyKey == "" && !r.Join {
 		r.IdempotencyKey = NewAttempt()
 	}
-	return post[wire.CheckAnswer](ctx, c, call{path: "/v1/approvals" + holding(wait, "?"), in: r, wait: wait, again: true})
+	return post[wire.CheckAnswer](ctx, c, call{path: "/v1/approvals" + holding(wait), in: r, wait: wait, again: true})
 }
 
 // Get reads one approval.
@@ -47,7 +47,7 @@ func (c *Client) Get(ctx context.Context, id string) (wire.ApprovalAnswer, error
 }
 
 func (c *Client) get(ctx context.Context, id string, wait time.Duration) (out wire.ApprovalAnswer, err error) {
-	err = c.do(ctx, call{method: http.MethodGet, path: approval(id, "") + holding(wait, "?"), out: &out, wait: wait, again: true})
+	err = c.do(ctx, call{method: http.MethodGet, path: approval(id, "") + holding(wait), out: &out, wait: wait, again: true})
 	return out, err
 }
 
@@ -177,9 +177,9 @@ func post[O any](ctx context.Context, c *Client, r call) (out O, err error) {
 
 func approval(id, what string) string { return "/v1/approvals/" + url.PathEscape(id) + what }
 
-func holding(wait time.Duration, sep string) string {
+func holding(wait time.Duration) string {
 	if wait <= 0 {
 		return ""
 	}
-	return sep + "wait=" + wait.String()
+	return "?wait=" + wait.String()
 }
