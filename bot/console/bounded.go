@@ -97,7 +97,7 @@ func (e *ended) forget() {
 	var first string
 	now := time.Now()
 	for id, until := range e.until {
-		if now.After(until) {
+		if !now.Before(until) {
 			delete(e.until, id)
 		} else if first == "" || until.Before(e.until[first]) {
 			first = id

@@ -1,0 +1,253 @@
+package console_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/approvalbot/approvalbot/bot/console"
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+
+	h := newHouse(t)
+	for name, tt := range map[string]struct {
+		key, want string
+		status    int
+	}{
+		"an approver's key opens the inbox":           {h.keys["ann-cli"], "Log out", http.StatusOK},
+		"white space around a pasted key is no fault": {" " + h.keys["ann-cli"] + "\n", "Log out", http.StatusOK},
+		"an agent's key is told that people decide":   {h.keys["hermes"], "Agents ask and people decide", http.StatusForbidden},
+		"an auditor's key may not decide":             {h.keys["audit"], "may not decide", http.StatusForbidden},
+		"an unknown key is not known":                 {"ab_" + strings.Repeat("x", 43), "not known", http.StatusUnauthorized},
+		"no key is not known":                         {"", "not known", http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			got := h.visitor().post("/console/login", url.Values{"key": {tt.key}})
+			if got.status != tt.status || !strings.Contains(got.text, tt.want) {
+				t.Errorf("%d %q, want %d and %q", got.status, got.text, tt.status, tt.want)
+			}
+			if key := strings.TrimSpace(tt.key); key != "" && (strings.Contains(got.body, key) || strings.Contains(h.logged(), key)) {
+				t.Error("the key came back, or went into the log")
+			}
+		})
+	}
+}
+
+func TestLoginIsSlowedDown(t *testing.T) {
+	t.Parallel()
+
+	h := newHouse(t)
+	v := h.visitor()
+	for range 10 {
+		v.post("/console/login", url.Values{"key": {"ab_wrong"}})
+	}
+	got := v.post("/console/login", url.Values{"key": {h.keys["ann-cli"]}})
+	if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") == "" {
+		t.Errorf("attempt 11 got %d, want 429 and when to try again", got.status)
+	}
+}
+
+func TestLoginSendsNobodyAway(t *testing.T) {
+	t.Parallel()
+
+	h := newHouse(t)
+	for next, want := range map[string]string{
+		"/console/history":           "/console/history",
+		"/console/grants?x=1":        "/console/grants",
+		"":                           "/console/",
+		"https://evil.example/":      "/console/",
+		"//evil.example/console/":    "/console/",
+		"/\\evil.example":            "/console/",
+		"/console/../../evil":        "/console/",
+		"/console//evil.example":     "/console/",
+		"javascript:alert(1)":        "/console/",
+		"/console/\r\nSet-Cookie: x": "/console/",
+	} {
+		if got := h.visitor().post("/console/login", url.Values{"key": {h.keys["ann-cli"]}, "next": {next}}); got.path != want {
+			t.Errorf("after a login with next %q one is at %s, want %s", next, got.path, want)
+		}
+	}
+}
+
+// cookieOf is a session as the console signs it.
+func cookieOf(seal *gate.Keyring, key, how string, expires time.Time) string {
+	p := []string{base64.RawURLEncoding.EncodeToString([]byte(key)), how, strconv.FormatInt(expires.Unix(), 10), "ABC"}
+	return strings.Join(append(p, seal.SignPage(append([]string{"session"}, p...)...)), ".")
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+
+	h, other := newHouse(t), newHouse(t)
+	later, earlier := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
+	genuine := cookieOf(h.seal, "ann-cli", "key", later)
+	for name, tt := range map[string]struct {
+		cookie string
+		admits bool
+	}{
+		"a genuine session is let in":                {genuine, true},
+		"no session is not":                          {"", false},
+		"one that is over is not":                    {cookieOf(h.seal, "ann-cli", "key", earlier), false},
+		"one of another server is not":               {cookieOf(other.seal, "ann-cli", "key", later), false},
+		"one of an agent's key is not":               {cookieOf(h.seal, "hermes", "key", later), false},
+		"one of a key that does not exist is not":    {cookieOf(h.seal, "eve-cli", "key", later), false},
+		"one that was made longer is not":            {strings.Replace(genuine, strconv.FormatInt(later.Unix(), 10), strconv.FormatInt(later.Unix()+9999, 10), 1), false},
+		"one whose holder was changed is not":        {strings.Replace(genuine, base64.RawURLEncoding.EncodeToString([]byte("ann-cli")), base64.RawURLEncoding.EncodeToString([]byte("bo-cli")), 1), false},
+		"a signature for something else is none":     {"YQ.b.9999999999.c." + h.seal.SignPage("form", "YQ", "b", "9999999999", "c"), false},
+		"one without a signature is not":             {genuine[:strings.LastIndex(genuine, ".")] + ".", false},
+		"a cookie that is no session at all is none": {"....", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			v := h.visitor()
+			for path, refused := range map[string]int{"/console/": http.StatusOK, "/console/events": http.StatusUnauthorized} {
+				r := v.request(http.MethodGet, path, nil)
+				r.AddCookie(&http.Cookie{Name: "approvalbot-session", Value: tt.cookie})
+				if tt.admits && path == "/console/events" {
+					continue // it would not end
+				}
+				got := v.do(r)
+				if in := strings.Contains(got.text, "Log out"); in != tt.admits || !in && got.status != refused {
+					t.Errorf("%s: let in: %t, want %t; status %d", path, in, tt.admits, got.status)
+				}
+			}
+		})
+	}
+}
+
+func TestLogoutEndsTheSession(t *testing.T) {
+	t.Parallel()
+
+	h := newHouse(t)
+	ann := h.as("ann-cli")
+	at, _ := url.Parse(h.url)
+	kept := ann.http.Jar.Cookies(at)
+	if got := ann.post("/console/logout", ann.get("/console/").form()); got.path != "/console/login" {
+		t.Errorf("after the logout one is at %s", got.path)
+	}
+	if got := ann.get("/console/"); got.path != "/console/login" {
+		t.Error("the browser is still logged in")
+	}
+	thief := h.visitor()
+	thief.http.Jar.SetCookies(at, kept)
+	if got := thief.get("/console/"); got.path != "/console/login" {
+		t.Error("a copy of the cookie outlived the logout")
+	}
+}
+
+func TestAKeyThatIsGoneEndsItsSessions(t *testing.T) {
+	t.Parallel()
+
+	h := newHouse(t)
+	id := h.open("send_email", "", `{}`)
+	ann := h.as("ann-cli")
+	form := ann.get(page(id)).form("do", "approve")
+	h.removeKey("ann-cli")
+	if got := ann.post(page(id), form); got.status != http.StatusUnauthorized || !strings.Contains(got.text, "Nothing was decided") {
+		t.Errorf("a press got %d %q", got.status, got.text)
+	}
+	if got := ann.get(page(id)); got.path != "/console/login" {
+		t.Errorf("a look got %s", got.path)
+	}
+	if got := h.view(id); got.State != gate.Pending {
+		t.Errorf("state %s", got.State)
+	}
+}
+
+func TestCookies(t *testing.T) {
+	t.Parallel()
+
+	for name, tt := range map[string]struct {
+		public string
+		prefix string
+		secure bool
+	}{
+		"behind https they are bound to it":              {"https://approvals.example.com", "__Host-approvalbot-", true},
+		"on a laptop without https they work without it": {"", "approvalbot-", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			h := newHouse(t, func(c *console.Config) { c.PublicURL = tt.public })
+			v := h.visitor()
+			v.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			got := v.post("/console/login", url.Values{"key": {h.keys["ann-cli"]}})
+			cookies := (&http.Response{Header: got.header}).Cookies()
+			if len(cookies) != 1 {
+				t.Fatalf("%d cookies", len(cookies))
+			}
+			c := cookies[0]
+			if c.Name != tt.prefix+"session" || c.Secure != tt.secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 12*60*60 {
+				t.Errorf("cookie %+v", c)
+			}
+		})
+	}
+}
+
+func TestDemoLink(t *testing.T) {
+	t.Parallel()
+
+	link := console.NewDemoLink("ann-cli")
+	h := newHouse(t, func(c *console.Config) { c.Demo = link })
+	path := strings.TrimPrefix(link.URL(h.url), h.url)
+	_, secret, _ := strings.Cut(path, "=")
+
+	v := h.visitor()
+	for range 2 { // as the preview of a chat does
+		if got := v.get(path); got.status != http.StatusOK || !strings.Contains(got.text, "Open the console") || strings.Contains(got.text, "Log out") {
+			t.Fatalf("GET: %d %q", got.status, got.text)
+		}
+	}
+	if got := v.post("/console/demo", url.Values{"link": {"wrong"}}); got.status != http.StatusForbidden {
+		t.Errorf("a wrong link got %d", got.status)
+	}
+	if got := v.post("/console/demo", url.Values{"link": {secret}}); got.path != "/console/" || !strings.Contains(got.text, "Log out") {
+		t.Errorf("POST: %s %q", got.path, got.text)
+	}
+	if got := h.visitor().post("/console/demo", url.Values{"link": {secret}}); got.status != http.StatusForbidden {
+		t.Errorf("a second POST got %d", got.status)
+	}
+	if got := h.visitor().get(path); got.status != http.StatusForbidden {
+		t.Errorf("a GET of a used link got %d", got.status)
+	}
+	if strings.Contains(h.logged(), secret) {
+		t.Error("the link went into the log")
+	}
+	if got := newHouse(t).visitor().get(path); got.status != http.StatusNotFound {
+		t.Errorf("without a demo there is %d at its address", got.status)
+	}
+}
+
+func TestDemoLinkRunsOut(t *testing.T) {
+	t.Parallel()
+
+	synctest.Test(t, func(t *testing.T) {
+		link := console.NewDemoLink("ann-cli")
+		c := bare(t, func(c *console.Config) { c.Demo = link })
+		look := func() int {
+			w := httptest.NewRecorder()
+			c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, link.URL(""), nil))
+			return w.Code
+		}
+		time.Sleep(5*time.Minute - time.Second)
+		if got := look(); got != http.StatusOK {
+			t.Errorf("just before five minutes: %d", got)
+		}
+		time.Sleep(time.Second)
+		if got := look(); got != http.StatusForbidden {
+			t.Errorf("after five minutes: %d", got)
+		}
+	})
+}
