@@ -28,6 +28,9 @@ type play struct {
 	link  *console.DemoLink
 }
 
+// margin is where everything about a call begins.
+const margin = "        "
+
 // The four calls.
 var (
 	readCalendar = wire.Call{Tool: "calendar_list", Args: json.RawMessage(`{"day":"today"}`)}
@@ -56,9 +59,9 @@ func (d *play) run(ctx context.Context) error {
 		}
 	}
 	if d.you != nil {
-		return d.line("That was all: four calls, two approvals, each run once.")
+		return d.line("\nThat was all: four calls, two approvals, each run once.")
 	}
-	if err := d.line("That was all. The console stays open until you press Ctrl-C."); err != nil {
+	if err := d.line("\nThat was all. The console stays open until you press Ctrl-C."); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -70,7 +73,7 @@ func (d *play) welcome() error {
 	if d.you == nil {
 		first = d.styled(bold, "Open this to approve what a demo agent asks for: ") + d.link.URL(d.base)
 	}
-	return d.line("%s\nState is in this process's memory: nothing survives it. Ctrl-C ends the demo.\n", first)
+	return d.line("%s\nState is in this process's memory: nothing survives it. Ctrl-C ends the demo.", first)
 }
 
 // free is the call that nobody gates.
@@ -79,7 +82,7 @@ func (d *play) free(ctx context.Context) error {
 	if err != nil || r.Verdict != string(gate.Allow) {
 		return unexpected(r, err)
 	}
-	return d.tell(green, "Ran at once. No rule names this tool, so nobody was asked.\n")
+	return d.tell(green, "Ran at once. No rule names this tool, so nobody was asked.")
 }
 
 // held is the call that its agent waits for.
@@ -101,13 +104,13 @@ func (d *play) staged(ctx context.Context) error {
 	if err != nil || r.Approval == nil {
 		return unexpected(r, err)
 	}
-	if err := d.tell(yellow, "Staged by rule %s. The agent does not wait; it goes on with other work.\n", r.Approval.Rule); err != nil {
+	if err := d.tell(yellow, "Staged by rule %s. The agent does not wait; it goes on with other work.", r.Approval.Rule); err != nil {
 		return err
 	}
 	if err := d.floor(ctx); err != nil {
 		return err
 	}
-	if err := d.heading("3 again", sendEmail); err != nil {
+	if err := d.heading("again", sendEmail); err != nil {
 		return err
 	}
 	return d.settle(ctx, r.Approval.ID, sendEmail)
@@ -119,7 +122,7 @@ func (d *play) floor(ctx context.Context) error {
 	if err != nil || r.Reason != string(gate.ReasonFloorDenied) {
 		return unexpected(r, err)
 	}
-	return d.tell(red, "Blocked. It is on the deny list: nobody was asked, and nobody can approve it.\n")
+	return d.tell(red, "Blocked. It is on the deny list: nobody was asked, and nobody can approve it.")
 }
 
 func (d *play) ask(ctx context.Context, number string, c wire.Call, attended bool) (wire.CheckAnswer, error) {
@@ -139,7 +142,7 @@ func (d *play) settle(ctx context.Context, id string, c wire.Call) error {
 		return err
 	}
 	if a.Next != string(gate.NextConsume) {
-		return d.tell(red, "%s. It did not run. The agent is told: %s\n", standing(&a.Approval, a.Reason, time.Now()), gate.Clean(a.AgentText))
+		return d.tell(red, "%s. It did not run. The agent is told: %s", standing(&a.Approval, a.Reason, time.Now()), gate.Clean(a.AgentText))
 	}
 	if err := d.tell(green, "Approved by %s.", gate.Clean(a.By)); err != nil {
 		return err
@@ -149,10 +152,10 @@ func (d *play) settle(ctx context.Context, id string, c wire.Call) error {
 
 // decision waits as an agent does, on the line. Who presses does so meanwhile.
 func (d *play) decision(ctx context.Context, id string) (a wire.ApprovalAnswer, err error) {
-	text := "        waiting for you to decide in the browser"
+	text := margin + "waiting for you to decide in the browser"
 	group, ctx := errgroup.WithContext(ctx)
 	if d.you != nil {
-		text = "        waiting for the demo to decide by itself"
+		text = margin + "waiting for the demo to decide by itself"
 		group.Go(func() error { return d.press(ctx, id) })
 	}
 	show := newProgress(d.out, d.tty, text)
@@ -196,7 +199,7 @@ func (d *play) runOnce(ctx context.Context, a *wire.ApprovalAnswer, c wire.Call)
 	if !ok || refused.Code != string(gate.ReasonSpent) {
 		return unexpected(again, err)
 	}
-	return d.tell(plain, "It tried the same token again: refused (%s).\n", gate.Clean(refused.Code))
+	return d.tell(plain, "It tried the same token again: refused (%s).", gate.Clean(refused.Code))
 }
 
 // unexpected ends the demo: what it shows would not be true.
@@ -213,11 +216,11 @@ func (d *play) heading(number string, c wire.Call) error {
 		on = " on " + c.Target
 	}
 	summary, _ := gate.Summary(c.Args)
-	return d.line("%s  %s\n        %s", d.styled(dim, number), d.styled(bold, c.Tool+on), d.styled(dim, summary))
+	return d.line("\n%-8s%s\n%s%s", number, d.styled(bold, c.Tool+on), margin, d.styled(dim, summary))
 }
 
 // tell prints a sentence below a heading.
 func (d *play) tell(st style, format string, args ...any) error {
-	text := wrap(fmt.Sprintf(format, args...), d.width-8)
-	return d.line("        %s", d.styled(st, strings.ReplaceAll(text, "\n", "\n        ")))
+	text := wrap(fmt.Sprintf(format, args...), max(d.width-len(margin), 0))
+	return d.line("%s%s", margin, d.styled(st, strings.ReplaceAll(text, "\n", "\n"+margin)))
 }

@@ -14,7 +14,7 @@ import (
 type refresher struct {
 	file string
 	env  func(string) string
-	cfg  *config.Loaded // as started: what takes a restart is compared with it
+	was  config.Config // as started: what takes a restart is compared with it
 	gate *gate.Gate
 	log  *slog.Logger
 }
@@ -36,7 +36,7 @@ func (r *refresher) reload(ctx context.Context) {
 		r.log.ErrorContext(ctx, "RELOAD REFUSED: "+gate.PublicText(err), "file", r.file, "policy", shortVersion(r.gate.Policy()))
 		return
 	}
-	if keys := needRestart(r.cfg.Config, cfg.Config); len(keys) > 0 {
+	if keys := needRestart(r.was, cfg.Config); len(keys) > 0 {
 		r.log.WarnContext(ctx, "only a restart puts these changes in force", "keys", keys)
 	}
 	r.log.InfoContext(ctx, "reloaded", "policy", shortVersion(cfg.Policy), "rules", len(cfg.Policy.Rules()))

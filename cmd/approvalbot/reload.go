@@ -13,6 +13,7 @@ const lookEvery = 2 * time.Second
 // reloader calls reload when the file has changed or a signal asks for it.
 type reloader struct {
 	path   string
+	seen   os.FileInfo // of what is in force; from before it was read
 	hangup <-chan os.Signal
 	reload func(context.Context)
 }
@@ -20,7 +21,6 @@ type reloader struct {
 func (r reloader) run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	last, _ := os.Stat(r.path)
 	for {
 		select {
 		case <-ctx.Done():
@@ -28,11 +28,11 @@ func (r reloader) run(ctx context.Context) error {
 		case <-r.hangup:
 		case <-tick.C:
 			now, err := os.Stat(r.path)
-			if err != nil || same(last, now) {
+			if err != nil || same(r.seen, now) {
 				continue // a file being replaced is missing for a moment
 			}
 		}
-		last, _ = os.Stat(r.path) // before reading: a change meanwhile is seen next time
+		r.seen, _ = os.Stat(r.path) // before reading: a change meanwhile is seen next time
 		r.reload(ctx)
 	}
 }

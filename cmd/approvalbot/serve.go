@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -27,7 +28,7 @@ what is under way gets 10 seconds to finish.
 The policy is read again when the config file changes and on SIGHUP. A broken one,
 or one that would turn the gate off, is refused and the old one stays in force.
 Everything else in the file takes a restart.`,
-		Example: "  approvalbot serve --config approvalbot.yaml\n  approvalbot serve --store memory",
+		Example: "  approvalbot serve --config approvalbot.yaml\n  approvalbot serve --config approvalbot.yaml --store memory --listen 127.0.0.1:0",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), p, f) },
 	}
@@ -38,6 +39,7 @@ Everything else in the file takes a restart.`,
 }
 
 func serve(ctx context.Context, p process, f serveFlags) error {
+	seen, _ := os.Stat(f.file)
 	cfg, err := loadConfig(p, f.file)
 	if err != nil {
 		return err
@@ -48,10 +50,7 @@ func serve(ctx context.Context, p process, f serveFlags) error {
 		return err
 	}
 	defer closing(log, st)
-	if f.listen != "" {
-		cfg.Listen = f.listen
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cmp.Or(f.listen, cfg.Listen))
 	if err != nil {
 		return err
 	}
@@ -64,8 +63,8 @@ func serve(ctx context.Context, p process, f serveFlags) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	fresh := &refresher{file: f.file, env: p.env, cfg: cfg, gate: svc.gate, log: log}
-	svc.parts = append(svc.parts, part{"reload", reloader{f.file, hangup, fresh.reload}.run})
+	fresh := &refresher{file: f.file, env: p.env, was: cfg.Config, gate: svc.gate, log: log}
+	svc.parts = append(svc.parts, part{"reload", reloader{f.file, seen, hangup, fresh.reload}.run})
 	sayStart(log, cfg, st, listener.Addr(), replica)
 	return (&server{log: log, listener: listener, handler: svc.handler, drain: svc.drain, parts: svc.parts}).run(ctx)
 }

@@ -18,7 +18,7 @@ func newWait(p process) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "wait ID", Short: "wait until people have decided",
-		Long: "Waits until people have decided on an approval, through restarts and outages of\nthe service.\n\n" + exitHelp,
+		Long:    "Waits until people have decided on an approval, through restarts and outages of\nthe service.\n\n" + exitHelp,
 		Example: "  approvalbot wait apr_01JZ3V5YB8Q4T7R2N6WXKD4F9K --timeout 30m", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := connect(p)
