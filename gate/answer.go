@@ -147,12 +147,23 @@ func (g *Gate) outcome(s *Snapshot, why Reason) Outcome {
 }
 
 // Await is Get, held until the approval is no longer at revision rev, has ended
-// for good, or ctx ends. Watching comes first and reading second: a change
-// between the two is then seen by the read or by the channel, never by neither.
-// Nothing that was read is kept while waiting, because many wait; and the end
-// of ctx is a reason to look once more, not to give up. While the store is away
-// the waiting goes on: whoever watches is woken when it is back.
+// for good, or ctx ends.
 func (g *Gate) Await(ctx context.Context, p Principal, id ID, rev int64) (View, error) {
+	v, err := g.AwaitWhile(ctx, p, id, func(v *View) bool { return v.Rev == rev && !v.State.Final() })
+	if err != nil {
+		return View{}, err
+	}
+	return *v, nil
+}
+
+// AwaitWhile is Get, held while what it returns is still the same to the caller,
+// the approval asks for itself and not by a successor, and ctx has not ended.
+// Watching comes first and reading second: a change between the two is then seen
+// by the read or by the channel, never by neither. Nothing that was read is kept
+// while waiting, because many wait; and the end of ctx is a reason to look once
+// more, not to give up. While the store is away the waiting goes on: whoever
+// watches is woken when it is back.
+func (g *Gate) AwaitWhile(ctx context.Context, p Principal, id ID, same func(*View) bool) (*View, error) {
 	changed, stop := g.watch.Watch(id)
 	defer stop()
 	for first := true; ; first = false {
@@ -160,9 +171,9 @@ func (g *Gate) Await(ctx context.Context, p Principal, id ID, rev int64) (View, 
 		v, err := g.look(ctx, p, id)
 		switch {
 		case err != nil && (first || last || KindOf(err) != Unavailable):
-			return View{}, err
-		case err == nil && (last || v.ID != id || v.Rev != rev || v.State.Final()):
-			return *v, nil
+			return nil, err
+		case err == nil && (last || v.ID != id || !same(v)):
+			return v, nil
 		}
 		park(ctx, changed, untilDue(v))
 	}
@@ -221,9 +232,7 @@ func untilDue(s *View) time.Duration {
 // people have decided, have a question, or ctx ends.
 func (g *Gate) Hold(ctx context.Context, p Principal, r Ruling) (Ruling, error) {
 	for r.Next == NextWait && ctx.Err() == nil {
-		id, rev := r.Approval.ID, r.Approval.Rev
-		r = Ruling{} // not kept while waiting
-		v, err := g.Await(ctx, p, id, rev)
+		v, err := g.Await(ctx, p, r.Approval.ID, r.Approval.Rev)
 		if err != nil {
 			return g.blocked(&Call{}, nil, ReasonOf(err)), err
 		}
