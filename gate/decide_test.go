@@ -27,13 +27,13 @@ func TestDecide(t *testing.T) {
 	}{
 		"one approval of one approves":                {tool: "send_email", press: by("ann", gate.Approve), want: gate.Approved},
 		"one approval of two waits":                   {tool: "kubectl_delete", press: by("ann", gate.Approve), want: gate.Pending},
-		"the second person completes a two":           {tool: "kubectl_delete", before: pressed("ann", gate.Approve), press: by("bo", gate.Approve), want: gate.Approved},
-		"the same person does not":                    {tool: "kubectl_delete", before: pressed("ann", gate.Approve), press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
-		"a deny vetoes after an approval":             {tool: "kubectl_delete", before: pressed("ann", gate.Approve), press: by("bo", gate.Deny), want: gate.Denied},
-		"one may veto one's own approval":             {tool: "kubectl_delete", before: pressed("ann", gate.Approve), press: by("ann", gate.Deny), want: gate.Denied},
-		"a late deny takes it back":                   {tool: "send_email", before: pressed("ann", gate.Approve), press: by("bo", gate.Deny), want: gate.Revoked},
-		"a denial is final":                           {tool: "send_email", before: pressed("ann", gate.Deny), press: by("bo", gate.Approve), want: gate.Denied, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
-		"a late approval is told who won":             {tool: "send_email", before: pressed("ann", gate.Approve), press: by("bo", gate.Approve), want: gate.Approved, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"the second person completes a two":           {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("bo", gate.Approve), want: gate.Approved},
+		"the same person does not":                    {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"a deny vetoes after an approval":             {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("bo", gate.Deny), want: gate.Denied},
+		"one may veto one's own approval":             {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("ann", gate.Deny), want: gate.Denied},
+		"a late deny takes it back":                   {tool: "send_email", before: annPressed(gate.Approve), press: by("bo", gate.Deny), want: gate.Revoked},
+		"a denial is final":                           {tool: "send_email", before: annPressed(gate.Deny), press: by("bo", gate.Approve), want: gate.Denied, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"a late approval is told who won":             {tool: "send_email", before: annPressed(gate.Approve), press: by("bo", gate.Approve), want: gate.Approved, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
 		"a stranger may not":                          {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Voter = stranger; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonNotApprover},
 		"the person behind the key may not":           {tool: "send_email", as: "ann-agent", press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
 		"the person the agent acts for may not":       {tool: "send_email", person: "ann", press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
@@ -47,7 +47,7 @@ func TestDecide(t *testing.T) {
 		"unless its rule says deny: then it expired":  {tool: "quick_x", before: waited(2 * time.Minute), press: by("ann", gate.Approve), want: gate.Expired, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
 		"no choice is no vote":                        {tool: "send_email", press: by("ann", ""), want: gate.Pending, kind: gate.Invalid, why: gate.ReasonGateError},
 		"an empty question asks nothing":              {tool: "send_email", press: by("ann", gate.NeedContext), want: gate.Pending, kind: gate.Invalid, why: gate.ReasonReasonRequired},
-		"one approve, one deny, then time: denied":    {tool: "kubectl_x", before: pressed("ann", gate.Approve), press: by("bo", gate.Deny), want: gate.Denied},
+		"one approve, one deny, then time: denied":    {tool: "kubectl_x", before: annPressed(gate.Approve), press: by("bo", gate.Deny), want: gate.Denied},
 		"a cancelled one cannot be approved any more": {tool: "send_email", before: cancelled, press: by("ann", gate.Approve), want: gate.Cancelled, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
 	}
 	for name, tt := range tests {
@@ -91,8 +91,8 @@ func scoped(who string, scope gate.Scope) func(*gate.Snapshot) gate.Decision {
 	}
 }
 
-func pressed(who string, c gate.Choice) func(*bundle, *gate.Snapshot) {
-	return func(b *bundle, s *gate.Snapshot) { b.t.Helper(); b.decided(press(s, who, c)) }
+func annPressed(c gate.Choice) func(*bundle, *gate.Snapshot) {
+	return func(b *bundle, s *gate.Snapshot) { b.t.Helper(); b.decided(press(s, "ann", c)) }
 }
 
 func waited(d time.Duration) func(*bundle, *gate.Snapshot) {

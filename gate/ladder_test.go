@@ -139,7 +139,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		}
 	})
 	t.Run("without a key each check asks anew", func(t *testing.T) {
-		if b.opened("send_email").ID == b.opened("send_email").ID {
+		if one, two := b.opened("send_email"), b.opened("send_email"); one.ID == two.ID {
 			t.Error("two checks share an approval")
 		}
 	})

@@ -63,7 +63,7 @@ func redacted(raw json.RawMessage, paths [][]string) (json.RawMessage, error) {
 	var out bytes.Buffer
 	copied := 0 // bytes of raw that are in out or replaced there
 	for dec.More() {
-		inner := paths
+		var inner [][]string
 		if open == json.Delim('{') {
 			key, err := dec.Token()
 			if err != nil {
