@@ -54,7 +54,8 @@ func policy(t *testing.T, cfg *gate.PolicyConfig) *gate.Policy {
 		[]gate.PersonConfig{{Name: "ann", Keys: []string{"ann", "ann-agent"}}, {Name: "bo", Keys: []string{"bo"}}, {Name: "cy", Keys: []string{"cy"}}},
 		[]gate.Principal{
 			person("ann"), person("bo"), person("cy"),
-			{Key: "hermes", Roles: []gate.Role{gate.RoleAgent}}, {Key: "ann-agent", Roles: []gate.Role{gate.RoleAgent}},
+			{Key: "hermes", Roles: []gate.Role{gate.RoleAgent}},
+			{Key: "ann-agent", Roles: []gate.Role{gate.RoleAgent}},
 		})
 	if len(problems) > 0 {
 		t.Fatal(problems)
