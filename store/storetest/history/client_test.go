@@ -1,0 +1,324 @@
+//go:build unix
+
+package history
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/gate/secret"
+	"github.com/approvalbot/approvalbot/store"
+)
+
+// role is what a re-executed test binary reads from its environment: it is a
+// client then and runs no tests.
+type role struct {
+	Seed    uint64
+	Client  int
+	Store   string // through the bad network
+	Counter string // around it, for what is no part of the history
+	File    string // to write the history to
+	Ops     int64  // of all clients together
+}
+
+const (
+	roleEnv = "APPROVALBOT_HISTORY_CLIENT"
+	workers = 4  // of each client
+	perOne  = 25 // operations until the next approval comes
+	window  = 6  // approvals that are worked on at a time
+)
+
+// play is the life of one client process: until enough is done, the parent is
+// gone, or the parent kills it.
+func play(env string) error {
+	var r role
+	if err := json.Unmarshal([]byte(env), &r); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background()) //nolint:forbidigo // the root of this process
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent
+		stop()
+	}()
+	f, err := os.OpenFile(r.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	db, err := open(ctx, r.Store)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	counter := redis.NewClient(&redis.Options{Network: "unix", Addr: r.Counter})
+	defer counter.Close()
+
+	rec := &recorder{Store: db, w: f, rng: rand.New(rand.NewPCG(r.Seed, uint64(r.Client)<<8))}
+	g, err := newGate(rec)
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { g.Run(ctx, fmt.Sprint("replica-", r.Client)) })
+	fmt.Println("ready") // the parent may kill from now on
+	var working sync.WaitGroup
+	for i := range workers {
+		w := &worker{
+			Gate: g, store: rec, counter: counter, ops: r.Ops, known: map[int64]*held{},
+			rng: rand.New(rand.NewPCG(r.Seed, uint64(r.Client)<<8+1+uint64(i))),
+		}
+		working.Go(func() { w.work(ctx) })
+	}
+	working.Wait()
+	stop()
+	wg.Wait()
+	return nil
+}
+
+// open tries until the bad network lets it through.
+func open(ctx context.Context, addr string) (db *store.Redis, err error) {
+	for range 20 {
+		db, err = store.Open(ctx, store.Config{Redis: store.Server{Addrs: []string{addr}}, Durability: store.Strict, Fingerprints: []string{"k"}})
+		if err == nil {
+			return db, nil
+		}
+	}
+	return nil, err
+}
+
+const hermes = "hermes"
+
+func newGate(s gate.Store) (*gate.Gate, error) {
+	p, problems := newPolicy()
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("policy: %v", problems)
+	}
+	keys, err := gate.NewKeyring(secret.New(strings.Repeat("k", gate.MinServerKey)))
+	if err != nil {
+		return nil, err
+	}
+	return gate.New(s, keys, nobody{}, p, slog.New(slog.DiscardHandler)), nil
+}
+
+func newPolicy() (*gate.Policy, []gate.Problem) {
+	keys := []gate.Principal{{Key: hermes, Roles: []gate.Role{gate.RoleAgent}}}
+	for _, name := range people {
+		keys = append(keys, person(name))
+	}
+	return gate.NewPolicy(&gate.PolicyConfig{
+		OnUndeliverable: "defer",
+		ToolGate: &gate.ToolGateConfig{DefaultMode: "inline", Rules: []gate.RuleConfig{
+			{Name: "one", Match: gate.MatchConfig{Tool: "one_*"}},
+			{Name: "two", Match: gate.MatchConfig{Tool: "two_*"}, Quorum: &gate.QuorumConfig{Total: 2}},
+			{Name: "deny", Match: gate.MatchConfig{Tool: "now_*"}, InlineTimeout: &gate.InlineTimeoutConfig{After: "1m", Then: "deny"}},
+		}},
+	}, gate.ApproversConfig{}, nil, keys)
+}
+
+func person(name string) gate.Principal {
+	return gate.Principal{Key: name, Person: name, Roles: []gate.Role{gate.RoleApprover}}
+}
+
+// nobody is a watcher: clients here wait for nothing.
+type nobody struct{}
+
+func (nobody) Watch(gate.ID) (<-chan struct{}, func()) { return nil, func() {} }
+
+// worker does one thing after another, on approvals that all others work on too.
+type worker struct {
+	*gate.Gate
+	store   *recorder
+	counter *redis.Client
+	ops     int64
+	rng     *rand.Rand
+	known   map[int64]*held
+}
+
+// held is what a worker knows of an approval.
+type held struct {
+	gate.Request
+	id      gate.ID
+	digest  gate.Digest
+	token   secret.String
+	attempt string
+	presses []gate.Decision
+}
+
+func (w *worker) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		n, err := w.counter.Incr(ctx, "operations").Result()
+		if err != nil || n > w.ops {
+			return
+		}
+		i := max(n/perOne-w.rng.Int64N(window), 0)
+		if w.rng.IntN(50) == 0 {
+			i = w.rng.Int64N(n/perOne + 1) // an old one
+		}
+		w.act(ctx, w.about(i))
+		if w.rng.IntN(20) == 0 {
+			pause(ctx.Done(), time.Duration(w.rng.IntN(20))*time.Millisecond)
+		}
+	}
+}
+
+// about is what the clients ask about for the i-th time. All know the same; two
+// in three have an idempotency key, the others an id that all will choose.
+func (w *worker) about(i int64) *held {
+	if h := w.known[i]; h != nil {
+		return h
+	}
+	h := &held{Request: gate.Request{
+		Call: gate.Call{
+			Server: "k8s", Tool: fmt.Sprintf("%s_%d", []string{"one", "two", "now", "one", "two"}[i%5], i),
+			Args: json.RawMessage(`{"namespace":"prod"}`),
+		},
+		Requester: gate.Requester{Key: hermes, Agent: fmt.Sprint("agent-", i), Attended: true},
+	}}
+	if i%4 == 0 {
+		h.Request.Mode = gate.Deferred
+	}
+	if i%3 != 0 {
+		h.Key = fmt.Sprint("key-", i)
+	} else {
+		h.id = gate.ID(fmt.Sprint("apr_", i))
+	}
+	var err error
+	if h.digest, err = h.Call.Digest(); err != nil {
+		panic(err) // it is a constant
+	}
+	w.known[i] = h
+	return h
+}
+
+// act does something to an approval. What it is answered is in the history,
+// and nobody looks at it here but to go on from it.
+func (w *worker) act(ctx context.Context, h *held) {
+	switch n := w.rng.IntN(100); {
+	case h.id == "" || n < 12:
+		w.ask(ctx, h)
+	case n < 34:
+		w.decide(ctx, h, gate.Approve)
+	case n < 37:
+		w.decide(ctx, h, gate.Deny)
+	case n < 43:
+		w.pressAgain(ctx, h)
+	case n < 70:
+		w.dispatch(ctx, h)
+	case n < 78:
+		w.report(ctx, h)
+	case n < 80:
+		_ = w.Cancel(ctx, gate.Principal{Key: hermes}, h.id, "")
+	case n < 82:
+		_, _ = w.Revoke(ctx, h.id, w.voter(), "")
+	case n < 84:
+		_ = w.Undeliverable(ctx, h.id)
+	case n < 86:
+		_ = w.Settle(ctx, h.id, w.voter(), w.outcome(), "")
+	case n < 90:
+		_, _, _ = w.store.Sweep(ctx, 1+w.rng.IntN(20))
+	default:
+		w.store.repeat()
+	}
+}
+
+func (w *worker) voter() gate.Voter { return person(people[w.rng.IntN(len(people))]).Voter("api") }
+
+func (w *worker) outcome() gate.State {
+	return []gate.State{gate.Executed, gate.Failed}[w.rng.IntN(2)]
+}
+
+// ask comes through the gate's front door, or with an id of its own choice.
+func (w *worker) ask(ctx context.Context, h *held) {
+	if h.Key == "" {
+		_, _ = w.store.Open(ctx, w.opening(h))
+		return
+	}
+	if r, err := w.Check(ctx, h.Request); err == nil && r.Approval != nil {
+		h.id = r.Approval.ID
+	}
+}
+
+func (w *worker) opening(h *held) gate.Opening {
+	rule := w.Policy().Rule(&gate.Facts{Call: &h.Call, Requester: &h.Requester})
+	o := gate.Opening{
+		ID: h.id,
+		Subject: gate.Subject{
+			Call: h.Call, Digest: h.digest, Rule: rule.Name, Version: rule.Version, Requester: h.Requester, Executor: gate.RequesterRuns,
+		},
+		Mode: gate.Inline, ExpiresIn: rule.ExpiresIn, InlineFor: rule.InlineFor, InlineDeny: rule.InlineThen == gate.FallbackDeny,
+	}
+	if h.Request.Mode == gate.Deferred {
+		o.Mode = gate.Deferred
+	}
+	return o
+}
+
+func (w *worker) decide(ctx context.Context, h *held, c gate.Choice) {
+	d := gate.Decision{ID: h.id, Voter: w.voter(), Choice: c, Digest: h.digest, Nonce: w.hex()}
+	h.presses = append(h.presses, d)
+	_, _ = w.Decide(ctx, d)
+}
+
+func (w *worker) pressAgain(ctx context.Context, h *held) {
+	if len(h.presses) > 0 {
+		_, _ = w.Decide(ctx, h.presses[w.rng.IntN(len(h.presses))])
+	}
+}
+
+// dispatch spends the token: as another attempt, as the same again, or as one
+// of another call.
+func (w *worker) dispatch(ctx context.Context, h *held) {
+	if !h.token.Set() || w.rng.IntN(4) == 0 {
+		v, err := w.Get(ctx, gate.Principal{Key: hermes}, h.id)
+		if err != nil || !v.Ruling.Token.Set() {
+			return
+		}
+		h.token = v.Ruling.Token
+	}
+	s := gate.Spending{Principal: hermes, Token: h.token, Attempt: h.attempt, Call: h.Call, NoReport: w.rng.IntN(4) == 0}
+	if s.Attempt == "" || w.rng.IntN(2) == 0 {
+		s.Attempt = w.hex()
+	}
+	if w.rng.IntN(20) == 0 {
+		s.Call.Target = "elsewhere"
+	}
+	h.attempt = s.Attempt
+	_, _ = once(w.store, call{Method: dispatch, ID: h.id, Consumption: &gate.Consumption{Attempt: s.Attempt}}, func() (gate.Ruling, error) {
+		return w.Consume(ctx, s)
+	})
+}
+
+// dispatch is what the gate says of an attempt, on top of what the store says.
+const dispatch = "dispatch"
+
+func (w *worker) report(ctx context.Context, h *held) {
+	r := gate.Reporting{Principal: hermes, ID: h.id, Token: h.token, Attempt: h.attempt, Outcome: w.outcome()}
+	if w.rng.IntN(4) == 0 {
+		r.Attempt = ""
+	}
+	if h.token.Set() && h.attempt != "" {
+		_ = w.Report(ctx, r)
+	}
+}
+
+// hex is a fresh nonce or attempt of this worker.
+func (w *worker) hex() string {
+	var b [16]byte
+	for i := range b {
+		b[i] = byte(w.rng.Uint32())
+	}
+	return hex.EncodeToString(b[:])
+}
