@@ -76,15 +76,11 @@ func New(c Config) *API {
 		a.limiters[p.Key] = rate.NewLimiter(c.PerKey, c.Burst)
 	}
 	a.drained, a.drain = context.WithCancel(context.Background())
-	a.router.Use(a.guard)
 	a.router.NotFound(a.notFound)
 	a.router.MethodNotAllowed(a.methodNotAllowed)
 	a.routes()
 	return a
 }
-
-// ServeHTTP implements http.Handler.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
 
 // Drain prepares the end of the process: the replica is not ready any more, and
 // everyone who waits is answered with how things stand.

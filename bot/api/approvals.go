@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/bot/wire"
 	"github.com/approvalbot/approvalbot/gate"
 )
@@ -22,28 +21,45 @@ type getInput struct {
 }
 
 // get reads one approval, or waits for it.
-func (a *API) get(ctx context.Context, key *bot.Key, in *getInput) (*waited[wire.ApprovalAnswer], error) {
+func (a *API) get(ctx context.Context, c *caller, in *getInput) (*waited[wire.ApprovalAnswer], error) {
 	id, wait, err := in.read()
 	if err != nil {
 		return nil, err
 	}
-	v, err := a.look(ctx, key, id)
+	v, err := a.look(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
-	out := &waited[wire.ApprovalAnswer]{}
-	if k := (known{in.IfNoneMatch, v.Approval.Mode}); wait > 0 && k.still(v) {
-		id, rev := v.ID, v.Rev
-		v = nil // not kept while waiting
-		if v, out.RetryAfter, err = a.await(ctx, key, id, rev, k, wait); err != nil {
-			return nil, err
+	k, busy := known{in.IfNoneMatch, v.Approval.Mode}, ""
+	if wait > 0 && k.still(v) {
+		id := v.ID
+		held := a.hold(c, wait, func(ctx context.Context) (answerer, error) {
+			v, err := a.await(ctx, c, id, k.still)
+			if err != nil {
+				return nil, err
+			}
+			return a.found(v, k.etag)
+		})
+		if held {
+			return nil, nil
 		}
+		busy = retrySoon
 	}
-	if out.ETag = etag(v.ID, v.Rev); out.ETag == in.IfNoneMatch {
-		return nil, unchanged(out.ETag)
+	out, err := a.found(v, k.etag)
+	if err != nil {
+		return nil, err
 	}
-	out.Body = a.whole(v)
+	out.RetryAfter = busy
 	return out, nil
+}
+
+// found is the answer about an approval, unless it is known already.
+func (a *API) found(v *gate.View, known string) (*waited[wire.ApprovalAnswer], error) {
+	tag := etag(v.ID, v.Rev)
+	if tag == known {
+		return nil, unchanged(tag)
+	}
+	return &waited[wire.ApprovalAnswer]{ETag: tag, Body: a.whole(v)}, nil
 }
 
 func (in *getInput) read() (gate.ID, time.Duration, error) {
@@ -70,27 +86,22 @@ func (k known) still(v *gate.View) bool {
 	return v.State == gate.Pending && !v.Asked() && v.Approval.Mode == k.mode
 }
 
-func (a *API) look(ctx context.Context, key *bot.Key, id gate.ID) (*gate.View, error) {
+func (a *API) look(ctx context.Context, c *caller, id gate.ID) (*gate.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
-	v, err := a.Gate.Get(ctx, key.Principal, id)
+	v, err := a.Gate.Get(ctx, c.Principal, id)
 	return &v, err
 }
 
-// await holds a caller. Without room it looks once more and says when to come back.
-func (a *API) await(ctx context.Context, key *bot.Key, id gate.ID, rev int64, k known, wait time.Duration) (*gate.View, string, error) {
-	parked, leave, ok := a.park(ctx, wait)
-	if !ok {
-		v, err := a.look(ctx, key, id)
-		return v, retrySoon, err
-	}
-	defer leave()
+// await waits while an approval is the same to the caller. One that asks in its
+// place is waited for instead.
+func (a *API) await(ctx context.Context, c *caller, id gate.ID, same func(*gate.View) bool) (*gate.View, error) {
 	for {
-		v, err := a.Gate.Await(parked, key.Principal, id, rev)
-		if err != nil || parked.Err() != nil || !k.still(&v) {
-			return &v, "", err
+		v, err := a.Gate.AwaitWhile(ctx, c.Principal, id, same)
+		if err != nil || ctx.Err() != nil || !same(v) {
+			return v, err
 		}
-		id, rev = v.ID, v.Rev
+		id = v.ID
 	}
 }
 
@@ -110,10 +121,10 @@ type listInput struct {
 	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
 
-func (a *API) list(ctx context.Context, key *bot.Key, in *listInput) (*output[wire.ListAnswer], error) {
+func (a *API) list(ctx context.Context, c *caller, in *listInput) (*output[wire.ListAnswer], error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
-	page, err := a.Gate.List(ctx, key.Principal, gate.Query{
+	page, err := a.Gate.List(ctx, c.Principal, gate.Query{
 		State: gate.State(in.State), Rule: in.Rule, Tool: in.Tool, Requester: in.Requester, Cursor: in.Cursor, Limit: in.Limit,
 	})
 	if err != nil {
@@ -131,8 +142,8 @@ type decideInput struct {
 	Body wire.DecideRequest
 }
 
-// decide is a person's vote, given with an API key.
-func (a *API) decide(ctx context.Context, key *bot.Key, in *decideInput) (*output[wire.DecideAnswer], error) {
+// decide is a person's vote, given with an API c.
+func (a *API) decide(ctx context.Context, c *caller, in *decideInput) (*output[wire.DecideAnswer], error) {
 	id, err := gate.ParseID(in.ID)
 	if err != nil {
 		return nil, err
@@ -148,17 +159,17 @@ func (a *API) decide(ctx context.Context, key *bot.Key, in *decideInput) (*outpu
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	t, err := a.Gate.Decide(ctx, gate.Decision{
-		ID: id, Voter: key.Voter("api"), Choice: choice, Scope: gate.Scope(in.Body.Scope),
+		ID: id, Voter: c.Voter("api"), Choice: choice, Scope: gate.Scope(in.Body.Scope),
 		Reason: in.Body.Reason, Digest: digest, Nonce: in.Body.Nonce,
 	})
-	return a.decided(ctx, key, id, t, err)
+	return a.decided(ctx, c, id, t, err)
 }
 
-func (a *API) decided(ctx context.Context, key *bot.Key, id gate.ID, t gate.Tally, err error) (*output[wire.DecideAnswer], error) {
+func (a *API) decided(ctx context.Context, c *caller, id gate.ID, t gate.Tally, err error) (*output[wire.DecideAnswer], error) {
 	if err != nil {
-		return nil, a.stands(ctx, key, id, err)
+		return nil, a.stands(ctx, c, id, err)
 	}
-	v, err := a.Gate.Get(ctx, key.Principal, id)
+	v, err := a.Gate.Get(ctx, c.Principal, id)
 	if err != nil {
 		return nil, err
 	}
@@ -171,11 +182,11 @@ func (a *API) decided(ctx context.Context, key *bot.Key, id gate.ID, t gate.Tall
 
 // stands adds to a refusal where the approval stands: who came too late learns
 // who decided, and when.
-func (a *API) stands(ctx context.Context, key *bot.Key, id gate.ID, cause error) error {
+func (a *API) stands(ctx context.Context, c *caller, id gate.ID, cause error) error {
 	if gate.KindOf(cause) != gate.Conflict {
 		return cause
 	}
-	v, err := a.Gate.Get(ctx, key.Principal, id)
+	v, err := a.Gate.Get(ctx, c.Principal, id)
 	if err != nil {
 		return cause
 	}
@@ -188,9 +199,9 @@ type cancelInput struct {
 	Body wire.CancelRequest
 }
 
-func (a *API) cancel(ctx context.Context, key *bot.Key, in *cancelInput) (*output[wire.ApprovalAnswer], error) {
-	return a.change(ctx, key, in.ID, func(ctx context.Context, id gate.ID) error {
-		return a.Gate.Cancel(ctx, key.Principal, id, in.Body.Reason)
+func (a *API) cancel(ctx context.Context, c *caller, in *cancelInput) (*output[wire.ApprovalAnswer], error) {
+	return a.change(ctx, c, in.ID, func(ctx context.Context, id gate.ID) error {
+		return a.Gate.Cancel(ctx, c.Principal, id, in.Body.Reason)
 	})
 }
 
@@ -199,9 +210,9 @@ type contextInput struct {
 	Body wire.ContextRequest
 }
 
-func (a *API) context(ctx context.Context, key *bot.Key, in *contextInput) (*output[wire.ApprovalAnswer], error) {
-	return a.change(ctx, key, in.ID, func(ctx context.Context, id gate.ID) error {
-		return a.Gate.Answer(ctx, key.Principal, id, in.Body.Text)
+func (a *API) context(ctx context.Context, c *caller, in *contextInput) (*output[wire.ApprovalAnswer], error) {
+	return a.change(ctx, c, in.ID, func(ctx context.Context, id gate.ID) error {
+		return a.Gate.Answer(ctx, c.Principal, id, in.Body.Text)
 	})
 }
 
@@ -210,19 +221,19 @@ type revokeInput struct {
 	Body wire.RevokeRequest
 }
 
-func (a *API) revoke(ctx context.Context, key *bot.Key, in *revokeInput) (*output[wire.DecideAnswer], error) {
+func (a *API) revoke(ctx context.Context, c *caller, in *revokeInput) (*output[wire.DecideAnswer], error) {
 	id, err := gate.ParseID(in.ID)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
-	t, err := a.Gate.Revoke(ctx, id, key.Voter("api"), in.Body.Reason)
-	return a.decided(ctx, key, id, t, err)
+	t, err := a.Gate.Revoke(ctx, id, c.Voter("api"), in.Body.Reason)
+	return a.decided(ctx, c, id, t, err)
 }
 
 // change does something to an approval and answers with how it stands then.
-func (a *API) change(ctx context.Context, key *bot.Key, id string, do func(context.Context, gate.ID) error) (*output[wire.ApprovalAnswer], error) {
+func (a *API) change(ctx context.Context, c *caller, id string, do func(context.Context, gate.ID) error) (*output[wire.ApprovalAnswer], error) {
 	parsed, err := gate.ParseID(id)
 	if err != nil {
 		return nil, err
@@ -230,9 +241,9 @@ func (a *API) change(ctx context.Context, key *bot.Key, id string, do func(conte
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	if err := do(ctx, parsed); err != nil {
-		return nil, a.stands(ctx, key, parsed, err)
+		return nil, a.stands(ctx, c, parsed, err)
 	}
-	v, err := a.Gate.Get(ctx, key.Principal, parsed)
+	v, err := a.Gate.Get(ctx, c.Principal, parsed)
 	if err != nil {
 		return nil, err
 	}

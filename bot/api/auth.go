@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -13,46 +12,6 @@ import (
 	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/gate"
 )
-
-// guard is around every request: what the answer must never be is said here,
-// and a panic becomes a problem and not an open gate.
-func (a *API) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store") // tokens are among the answers
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		out := &writer{ResponseWriter: w}
-		defer func() {
-			v := recover()
-			if v == nil {
-				return
-			}
-			if v == http.ErrAbortHandler { //nolint:errorlint // the sentinel itself, as net/http compares it
-				panic(v)
-			}
-			a.Out.Error("panic", "method", r.Method, "panic", v, "stack", string(debug.Stack()))
-			if out.begun { // half an answer is none: drop the connection
-				panic(http.ErrAbortHandler)
-			}
-			newProblem(http.StatusInternalServerError, "").write(w)
-		}()
-		next.ServeHTTP(out, r)
-	})
-}
-
-// writer remembers whether the answer has begun.
-type writer struct {
-	http.ResponseWriter
-	begun bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *writer) WriteHeader(status int) {
-	w.begun = true
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // authenticate says which API key a request carries, or why it goes no further.
 // Whatever is wrong with the key, the answer is the same.
@@ -95,11 +54,11 @@ func (a *API) allowed(may []gate.Role, h func(http.ResponseWriter, *http.Request
 	}
 }
 
-type keyOf struct{}
+type callerOf struct{}
 
 // route registers an operation. The key is checked before a byte of the body is
 // read; the handler gets it, and its errors become problems.
-func route[I, O any](a *API, h huma.API, may []gate.Role, o huma.Operation, handle func(context.Context, *bot.Key, *I) (*O, error)) {
+func route[I, O any](a *API, h huma.API, may []gate.Role, o huma.Operation, handle func(context.Context, *caller, *I) (*O, error)) {
 	o.Security = []map[string][]string{{"key": {}}}
 	o.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humachi.Unwrap(ctx)
@@ -108,11 +67,12 @@ func route[I, O any](a *API, h huma.API, may []gate.Role, o huma.Operation, hand
 			p.write(w)
 			return
 		}
-		next(huma.WithValue(ctx, keyOf{}, key))
+		x, _ := w.(*exchange)
+		next(huma.WithValue(ctx, callerOf{}, &caller{key, x}))
 	}}
 	huma.Register(h, o, func(ctx context.Context, in *I) (*O, error) {
-		key, _ := ctx.Value(keyOf{}).(*bot.Key)
-		out, err := handle(ctx, key, in)
+		c, _ := ctx.Value(callerOf{}).(*caller)
+		out, err := handle(ctx, c, in)
 		if err != nil {
 			return nil, a.fail(ctx, o.OperationID, err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/bot/wire"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
@@ -13,13 +12,6 @@ import (
 // output is an answer with nothing but a body.
 type output[T any] struct{ Body T }
 
-// waited is an answer that may have been waited for.
-type waited[T any] struct {
-	RetryAfter string `header:"Retry-After" doc:"This replica holds no more callers: ask again after so many seconds."`
-	ETag       string `header:"ETag" doc:"Names this version; with If-None-Match it is waited for the next one."`
-	Body       T
-}
-
 type checkInput struct {
 	Wait string `query:"wait" maxLength:"16" example:"25s" doc:"How long to hold the answer while people decide, at most 60s."`
 	Body wire.CheckRequest
@@ -27,22 +19,21 @@ type checkInput struct {
 
 // check is the one way in for calls. Trouble behind the gate is an answer, and
 // the answer is no; a request that is wrong in itself is a problem.
-func (a *API) check(ctx context.Context, key *bot.Key, in *checkInput) (*waited[wire.CheckAnswer], error) {
+func (a *API) check(ctx context.Context, c *caller, in *checkInput) (*waited[wire.CheckAnswer], error) {
 	wait, err := parseWait(in.Wait)
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.ruling(ctx, key, in.Body)
+	r, err := a.ruling(ctx, c, in.Body)
 	if err != nil {
 		return nil, err
 	}
-	return a.hold(ctx, key, r, wait)
+	return a.wait(c, r, wait), nil
 }
 
-// ruling asks the gate. It is a function of its own so that nothing of the
-// request is left on the stack of a caller that is held.
-func (a *API) ruling(ctx context.Context, key *bot.Key, in wire.CheckRequest) (*gate.Ruling, error) {
-	r, err := a.request(key, in)
+// ruling asks the gate.
+func (a *API) ruling(ctx context.Context, c *caller, in wire.CheckRequest) (*gate.Ruling, error) {
+	r, err := a.request(c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -71,27 +62,33 @@ func (a *API) ruledOut(r *gate.Ruling, err error) *problem {
 	return p
 }
 
-// hold waits with a ruling, if there is something to wait for.
-func (a *API) hold(ctx context.Context, key *bot.Key, r *gate.Ruling, wait time.Duration) (*waited[wire.CheckAnswer], error) {
-	out := &waited[wire.CheckAnswer]{}
-	if r.Next == gate.NextWait && wait > 0 {
-		parked, leave, ok := a.park(ctx, wait)
-		if !ok {
-			out.RetryAfter = retrySoon
-		} else {
-			held, err := a.Gate.Hold(parked, key.Principal, *r)
-			leave()
-			if err != nil {
-				return nil, err
-			}
-			r = &held
-		}
+// wait answers with a ruling, at once or when there is nothing to wait for.
+func (a *API) wait(c *caller, r *gate.Ruling, d time.Duration) *waited[wire.CheckAnswer] {
+	out := a.ruled(r)
+	if r.Next != gate.NextWait || d == 0 {
+		return out
 	}
-	out.Body = a.checked(r)
+	id := r.Approval.ID
+	held := a.hold(c, d, func(ctx context.Context) (answerer, error) {
+		v, err := a.await(ctx, c, id, func(v *gate.View) bool { return v.Ruling.Next == gate.NextWait })
+		if err != nil {
+			return nil, err
+		}
+		return a.ruled(&v.Ruling), nil
+	})
+	if held {
+		return nil
+	}
+	out.RetryAfter = retrySoon
+	return out
+}
+
+func (a *API) ruled(r *gate.Ruling) *waited[wire.CheckAnswer] {
+	out := &waited[wire.CheckAnswer]{Body: a.checked(r)}
 	if r.Approval != nil {
 		out.ETag = etag(r.Approval.ID, r.Approval.Rev)
 	}
-	return out, nil
+	return out
 }
 
 func (a *API) checked(r *gate.Ruling) wire.CheckAnswer {
@@ -104,13 +101,13 @@ func (a *API) checked(r *gate.Ruling) wire.CheckAnswer {
 }
 
 // request is what the gate is asked. Who asks comes from the credential.
-func (a *API) request(key *bot.Key, in wire.CheckRequest) (gate.Request, error) {
+func (a *API) request(c *caller, in wire.CheckRequest) (gate.Request, error) {
 	call, err := callOf(in.Call)
 	if err != nil {
 		return gate.Request{}, err
 	}
 	origin := place(in.Origin)
-	who, err := a.claim(key, requesterOf(in.Requester, in.Origin), origin)
+	who, err := a.claim(c.Key, requesterOf(in.Requester, in.Origin), origin)
 	return gate.Request{
 		Call: call, Requester: who, Origin: origin, Intent: in.Intent, Mode: gate.Mode(in.Mode),
 		Key: in.IdempotencyKey, Join: in.Join,
@@ -153,20 +150,20 @@ type proposeInput struct {
 }
 
 // propose opens what an agent asks by its own judgement.
-func (a *API) propose(ctx context.Context, key *bot.Key, in *proposeInput) (*waited[wire.CheckAnswer], error) {
+func (a *API) propose(ctx context.Context, c *caller, in *proposeInput) (*waited[wire.CheckAnswer], error) {
 	wait, err := parseWait(in.Wait)
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.proposal(ctx, key, in.Body)
+	r, err := a.proposal(ctx, c, in.Body)
 	if err != nil {
 		return nil, err
 	}
-	return a.hold(ctx, key, r, wait)
+	return a.wait(c, r, wait), nil
 }
 
-func (a *API) proposal(ctx context.Context, key *bot.Key, in wire.ProposeRequest) (*gate.Ruling, error) {
-	r, err := a.request(key, wire.CheckRequest{
+func (a *API) proposal(ctx context.Context, c *caller, in wire.ProposeRequest) (*gate.Ruling, error) {
+	r, err := a.request(c, wire.CheckRequest{
 		Call: in.Call, Requester: in.Requester, Origin: in.Origin, Intent: in.Intent, Mode: in.Mode,
 		IdempotencyKey: in.IdempotencyKey, Join: in.Join,
 	})
@@ -185,14 +182,14 @@ func (a *API) proposal(ctx context.Context, key *bot.Key, in wire.ProposeRequest
 type explainInput struct{ Body wire.ExplainRequest }
 
 // explain is a dry run.
-func (a *API) explain(_ context.Context, key *bot.Key, in *explainInput) (*output[wire.ExplainAnswer], error) {
+func (a *API) explain(_ context.Context, c *caller, in *explainInput) (*output[wire.ExplainAnswer], error) {
 	call, err := callOf(in.Body.Call)
 	if err != nil {
 		return nil, err
 	}
 	who := requesterOf(in.Body.Requester, in.Body.Origin)
-	if key.Has(gate.RoleAgent) {
-		if who, err = a.claim(key, who, place(in.Body.Origin)); err != nil {
+	if c.Has(gate.RoleAgent) {
+		if who, err = a.claim(c.Key, who, place(in.Body.Origin)); err != nil {
 			return nil, err
 		}
 	}

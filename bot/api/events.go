@@ -45,12 +45,11 @@ var eventNames = map[gate.Event]string{
 // misses nothing, whichever replica it reaches: the id is a position in the
 // store's log, and nothing is kept here.
 func (a *API) events(w http.ResponseWriter, r *http.Request, key *bot.Key) {
-	_, leave, ok := a.park(r.Context(), 0)
-	if !ok {
+	defer a.parked.Add(-1)
+	if a.parked.Add(1) > int64(a.MaxParked) {
 		problemOf(&gate.Error{Kind: gate.Unavailable, Op: "api.events", Public: "this replica holds no more callers"}).write(w)
 		return
 	}
-	defer leave()
 	changed, stop := a.Any()
 	defer stop()
 	s := &stream{api: a, key: key, out: w, control: http.NewResponseController(w)}

@@ -121,7 +121,7 @@ func (p *problem) write(w http.ResponseWriter) {
 
 // fail turns an error into a problem. The cause goes to the log, the public text
 // to the caller.
-func (a *API) fail(ctx context.Context, operation string, err error) error {
+func (a *API) fail(ctx context.Context, operation string, err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 
-	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/bot/wire"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
@@ -16,7 +15,7 @@ type consumeInput struct {
 
 // consume spends a token. Whatever fails burns nothing, and the same attempt may
 // be sent again when its answer was lost.
-func (a *API) consume(ctx context.Context, key *bot.Key, in *consumeInput) (*output[wire.CheckAnswer], error) {
+func (a *API) consume(ctx context.Context, c *caller, in *consumeInput) (*output[wire.CheckAnswer], error) {
 	id, err := gate.ParseID(in.ID)
 	if err != nil {
 		return nil, err
@@ -28,7 +27,7 @@ func (a *API) consume(ctx context.Context, key *bot.Key, in *consumeInput) (*out
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	r, err := a.Gate.Consume(ctx, gate.Spending{
-		Principal: key.Principal.Key, ID: id, Token: secret.New(in.Body.Token), Attempt: in.Body.AttemptID, Call: call,
+		Principal: c.Principal.Key, ID: id, Token: secret.New(in.Body.Token), Attempt: in.Body.AttemptID, Call: call,
 		NoReport: in.Body.WillReport != nil && !*in.Body.WillReport,
 	})
 	if err != nil {
@@ -45,17 +44,17 @@ type reportInput struct {
 
 // report takes the word of the one who dispatched, proven by the token; or a
 // person's, on a dispatch of which nobody else knows how it ended.
-func (a *API) report(ctx context.Context, key *bot.Key, in *reportInput) (*output[wire.ApprovalAnswer], error) {
+func (a *API) report(ctx context.Context, c *caller, in *reportInput) (*output[wire.ApprovalAnswer], error) {
 	outcome := gate.State(in.Body.Outcome)
-	return a.change(ctx, key, in.ID, func(ctx context.Context, id gate.ID) error {
-		if key.Has(gate.RoleApprover) {
+	return a.change(ctx, c, in.ID, func(ctx context.Context, id gate.ID) error {
+		if c.Has(gate.RoleApprover) {
 			if in.Body.Token != "" {
 				return &gate.Error{Kind: gate.Invalid, Op: "api", Public: "token: an approver settles an outcome without one"}
 			}
-			return a.Gate.Settle(ctx, id, key.Voter("api"), outcome, in.Body.Note)
+			return a.Gate.Settle(ctx, id, c.Voter("api"), outcome, in.Body.Note)
 		}
 		return a.Gate.Report(ctx, gate.Reporting{
-			Principal: key.Principal.Key, ID: id, Token: secret.New(in.Body.Token), Attempt: in.Body.AttemptID,
+			Principal: c.Principal.Key, ID: id, Token: secret.New(in.Body.Token), Attempt: in.Body.AttemptID,
 			Outcome: outcome, Note: in.Body.Note,
 		})
 	})
