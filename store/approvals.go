@@ -137,7 +137,7 @@ func (s *Redis) Get(ctx context.Context, id gate.ID) (gate.Snapshot, error) {
 	if err != nil {
 		return gate.Snapshot{}, err
 	}
-	a, err := approval(r.list(3), r.str(4), r.list(8))
+	a, err := approval(id, r.list(3).fields(), r.str(4), r.list(8))
 	if err != nil {
 		return gate.Snapshot{}, damaged(op, err)
 	}
@@ -160,18 +160,17 @@ func damaged(op string, err error) error {
 }
 
 // approval reads a row, its head, and who settled it with what words.
-func approval(fields reply, headJSON string, words reply) (gate.Approval, error) {
-	f := fields.fields()
+func approval(id gate.ID, f row, headJSON string, words reply) (gate.Approval, error) {
 	var h head
 	if err := json.Unmarshal([]byte(headJSON), &h); err != nil {
-		return gate.Approval{}, fmt.Errorf("head of %s: %w", f["id"], err)
+		return gate.Approval{}, fmt.Errorf("head of %s: %w", id, err)
 	}
 	digest, err := gate.ParseDigest(f["dg"])
 	if err != nil {
-		return gate.Approval{}, fmt.Errorf("digest of %s: %w", f["id"], err)
+		return gate.Approval{}, fmt.Errorf("digest of %s: %w", id, err)
 	}
 	return gate.Approval{
-		ID: gate.ID(f["id"]),
+		ID: id,
 		Subject: gate.Subject{
 			Call:   gate.Call{Server: h.Server, Tool: h.Tool, Target: h.Target},
 			Digest: digest, Rule: h.Rule, Version: h.Version, Requester: h.Requester, Origin: h.Origin,
@@ -269,7 +268,7 @@ func (s *Redis) List(ctx context.Context, q gate.Query) (gate.Page, error) {
 	}
 	for i := range r[5:] {
 		line := r.list(5 + i)
-		a, err := approval(line.list(0), line.str(1), line.list(2))
+		a, err := approval(gate.ID(line.str(0)), line.list(1).fields(), line.str(2), line.list(3))
 		if err != nil {
 			return gate.Page{}, damaged(op, err)
 		}

@@ -1,27 +1,12 @@
--- consume.lua spends an approval for one attempt: at most one ever gets a yes.
---
--- ARGV  id, revision, digest of the call about to run, principal, attempt,
---       fence, policy, "1" if an outcome will be reported, report in ms, replay
---       window in ms
---
--- Returns {OK, started, 1 if the same attempt asks again}, or
---   MISSING
---   SPENT    somebody has dispatched it, or this attempt asks too late
---   CLOSED   not approved, or not any more, or it authorises no call
---   FENCED   not this principal's: neither its opener nor the present lease
---   MOVED    other votes were counted than there are now
---   DIGEST   it was approved for another call
---   STALE    it is of another incarnation
---   CLOCK    the clock is doubtful
---   POLICY   live replicas do not all run this policy
---
--- Moves: approved -> executing for the requester, leased -> executing for an
--- executor. A refused attempt burns nothing.
+-- consume.lua: approved -> executing for the requester, leased -> executing for an executor. At most one attempt ever
+-- gets a yes; a refused one burns nothing.
+-- ARGV  id, revision, digest of the call about to run, principal, attempt, fence, policy, "1" if an outcome will be
+--       reported, report in ms, replay window in ms
+-- {OK, started, 1 if the same attempt asks again} | MISSING | SPENT dispatched already, or this attempt asks too late |
+-- CLOSED | FENCED | MOVED other votes were counted than there are now | DIGEST | STALE | CLOCK | POLICY
 
 local id, rev, digest, principal, attempt, fence, policy, reports, within, window = unpack(ARGV, 3)
-
-local r = find(id)
-if not r then return {'MISSING'} end
+local r = find(id) if not r then return {'MISSING'} end
 if r.st == 'executing' and r.at == attempt and r.dg == digest and r.cp == principal
   and now - r.sr <= tonumber(window) then return {'OK', r.sr, 1} end
 if r.sr then return {'SPENT'} end
@@ -34,7 +19,6 @@ if r.dg ~= digest then return {'DIGEST'} end
 if r.ep ~= here() then return {'STALE'} end
 if doubtful then return {'CLOCK'} end
 if not agreed or agreed == '' or policy ~= agreed then return {'POLICY'} end
-
 move(r, 'consumed', 'executing', principal, 'attempt ' .. attempt,
   {at = attempt, cp = principal, sr = now, ru = now + within, wr = reports})
 return {'OK', now, 0}

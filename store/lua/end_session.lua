@@ -1,15 +1,9 @@
--- end_session.lua ends a session and, up to 100 a call, what hangs on it.
---
+-- end_session.lua: its inline pending -> cancelled, approved, leased -> revoked; its grants and its bypass end.
 -- ARGV  session (hash), by, note, ms to remember
---
--- Returns {OK, how many are left}: call it again until there are none. From the
--- first call on nothing new can hang on the session.
---
--- Moves: its inline pending -> cancelled, approved, leased -> revoked. Its
--- grants and its bypass end.
+-- {OK, how many are left}: up to 100 a call, so call it again until there are none
+-- From the first call on nothing new can hang on the session.
 
 local session, by, note, remember = unpack(ARGV, 3)
-
 local s = key('s', session)
 if not over(session) then
   call('HSET', s, 'en', now)

@@ -1,11 +1,8 @@
--- grants.lua reads a page of all live grants, the first to expire first.
---
+-- grants.lua: reads a page of all live grants, the first to expire first.
 -- ARGV  how many to skip, how many at most
---
--- Returns {OK, then JSON and uses of each}.
+-- {OK, then JSON and uses of each}
 
 local skip, most = unpack(ARGV, 3)
-
 local out = {'OK'}
 local ids = call('ZRANGE', prefix .. 'grants', '(' .. now, '+inf', 'BYSCORE', 'LIMIT', skip, most)
 for _, id in ipairs(ids) do

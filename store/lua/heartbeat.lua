@@ -1,12 +1,9 @@
--- heartbeat.lua says which policy a replica runs, and sees whether all agree.
---
+-- heartbeat.lua: says which policy a replica runs. What all live ones agree on, or "" while they do not, is what
+-- consume and use_grant compare with: a replica that slept through a reload spends nothing.
 -- ARGV  replica, policy, ms after which a silent replica is gone
---
--- Returns {OK, how many other policies live replicas run, now}. What all agree
--- on, or "" while they do not, is what consume and use_grant compare with.
+-- {OK, how many other policies live replicas run, now}
 
 local replica, policy, patience = unpack(ARGV, 3)
-
 local beats, others, n = prefix .. 'replicas', {}, 0
 call('HSET', beats, replica, now .. ' ' .. policy)
 local all = call('HGETALL', beats)

@@ -1,22 +1,16 @@
--- lease.lua gives the oldest approved call of an executor to a worker.
---
+-- lease.lua: approved -> leased. Gives the oldest approved call of an executor to a worker.
 -- ARGV  executor, owner, hash of executor, owner and nonce, ms
---
--- Returns {OK, id, fence}, with id "" if there is none, or CLOCK.
---
--- Moves: approved -> leased. Each lease has a higher fence than the one before;
--- the same nonce gets its lease again while that lasts. What cannot be leased
--- any more, such as calls of another incarnation, leaves the queue.
+-- {OK, id, fence} with id "" if there is none | CLOCK
+-- Each lease has a higher fence than the one before; the same nonce gets its lease again while that lasts. What cannot
+-- be leased any more, such as a call of another incarnation, leaves the queue.
 
 local executor, owner, nonce, lasts = unpack(ARGV, 3)
-
 local memo = key('l', nonce)
 local mine = call('GET', memo)
 local r = mine and find(mine)
 if r and r.st == 'leased' and r.ln == nonce then return {'OK', r.id, r.fn} end
 if doubtful then return {'CLOCK'} end
 local ep = here()
-
 local line = key('ready', executor)
 for _, id in ipairs(call('ZRANGE', line, 0, 99)) do
   r = find(id)

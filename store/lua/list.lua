@@ -1,13 +1,9 @@
--- list.lua reads one page of approvals, newest first within each index.
---
--- ARGV  first and last index (1 pending, 2 at work, 3 ended), where the page
---       before stopped in the first (score, id; "" at the start), limit, then
---       the filters, "" for any: state, rule, tool, opener
---
--- Returns {OK, now, how many are pending, where to go on: index or 0, score, id;
--- then rows of {row, head, words}}. Looks at no more than 1,000 approvals and
--- lets time move no more than 100, so a page may be short; the cursor is a
--- score and an id, so pages stay cheap and true while others come and go.
+-- list.lua: reads one page of approvals, newest first within each index.
+-- ARGV  first and last index (1 pending, 2 live, 3 done), where the page before stopped in the first: score, id
+--       or "", limit; then the filters, "" for any: state, rule, tool, opener
+-- {OK, now, how many are pending, where to go on: index or 0, score, id; then rows of {id, row, head, words}}
+-- Looks at no more than 1,000 and lets time move no more than 100, so pages may be short. A cursor of score and id is
+-- cheap, and true while others come and go.
 
 local first, last, score, after, limit, state, rule, tool, opener = unpack(ARGV, 3)
 first, last, limit = tonumber(first), tonumber(last), tonumber(limit)
@@ -37,7 +33,9 @@ local function scan(i, index)
           call('ZREM', index, id)
           at = at - 1
         elseif wanted(r) then
-          rows[#rows + 1] = {flat(r), call('GET', key('h', id)), call('HMGET', key('w', id), 'by', 'nt')}
+          rows[#rows + 1] = {
+            id, call('HGETALL', key('a', id)), call('GET', key('h', id)), call('HMGET', key('w', id), 'by', 'nt'),
+          }
         end
       end
     end

@@ -1,10 +1,7 @@
--- note.lua appends a line that moves nothing.
---
+-- note.lua: appends a line that moves nothing.
 -- ARGV  approval, event, by, digest, note
---
--- Returns {OK}.
+-- {OK}
 
 local id, event, by, digest, note = unpack(ARGV, 3)
-
 append(id, event, '', '', by, digest, note)
 return {'OK'}

@@ -1,29 +1,16 @@
--- open.lua opens an approval, or finds the one that is there already.
---
--- ARGV  id, digest, mode, expires in ms, inline for ms ("" if deferred), "1" if
---       silence then denies, cap (0: none), executor, "1" if discretionary,
---       requester, session, key (hashes), how (key|join|new), opener, rule,
---       tool, head, arguments, then the replaced one: id or "", event, state,
---       reason, revision
---
--- Returns {OK, id, 1 if this call (or a lost twin of it) opened it}, or
---   DIGEST   the id or the idempotency key belongs to another call
---   FULL     the requester has as many pending as it may
---   ENDED    an inline one, but its session is over
---   MISSING, CLOSED, MOVED  of the replaced one
---
--- Moves: "" -> pending, and open -> void | revoked of the replaced one. An
--- approval has at most one successor, which takes over its key. Nothing is
--- pending that is not due.
+-- open.lua: "" -> pending; of one that it replaces, open -> void | revoked. Opens an approval or finds the one there.
+-- ARGV  id, digest, mode, expires in ms, inline for ms, "1" if silence then denies, cap (0: none), executor, "1" if
+--       discretionary, requester, session, key (hashes), how to use the key (key|join|new), opener, rule, tool, head,
+--       arguments; then of the replaced one: id or "", event, state, reason, revision
+-- {OK, id, 1 if this call or a lost twin of it opened it} | DIGEST | FULL as many pending as may be | ENDED inline, but
+-- the session is over | of the replaced one MISSING, CLOSED, MOVED
+-- An approval has at most one successor, which takes over its key. Nothing is pending that is not due.
 
 local id, digest, mode, expires, inline, deny, cap, executor, discretionary, requester, session, ikey, how,
   opener, rule, tool, head, args, replaces, event, state, reason, rev = unpack(ARGV, 3)
 
-local twin = load(id)
-if twin then
-  if twin.dg ~= digest then return {'DIGEST'} end
-  return {'OK', id, 1}
-end
+local twin = call('HGET', key('a', id), 'dg')
+if twin then return twin == digest and {'OK', id, 1} or {'DIGEST'} end
 
 local old = replaces ~= '' and find(replaces)
 if replaces ~= '' then

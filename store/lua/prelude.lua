@@ -1,14 +1,12 @@
--- prelude.lua comes before every script: the keys, the clock, the log, and the
--- two functions through which every approval changes, move and tick.
---
--- KEYS  meta, log, pending, live, done, due, counts: keys.go says what they
---       hold, and which two letters name which field of a row. Keys of single
---       records are derived from the same prefix, so they lie in the same slot.
--- ARGV  1 incarnation ("" asks the server), 2 retention in ms; a script's own
---       begin at 3. Numbers come as text; the Go side made them, so they parse.
---
--- Every script returns {code, …}, writes nothing before its last refusal (but
--- for what time has settled anyway), and takes the time from Redis alone.
+-- prelude.lua comes before every script: keys, clock, log, and move and tick, by which alone approvals change.
+-- KEYS  meta, log, pending, live, done, due, counts: see keys.go, which also says what two letters name each field of a
+--       row. Keys of single records are derived from the same prefix, so they lie in the same slot.
+-- ARGV  1 incarnation ("" asks the server), 2 retention in ms; a script's own from 3 on. Numbers come as text, from Go.
+-- Scripts return {OK, …} or {code, …} and write nothing before their last refusal but what time has settled anyway.
+-- Codes mean the same everywhere; errors.go says what callers see of them:
+--   MISSING  no such approval            CLOSED  its state does not take this    MOVED   not at that revision any more
+--   DIGEST   of another call             STALE   of another incarnation          CLOCK   the clock is doubtful
+--   FENCED   not yours, or not any more  POLICY  live replicas do not all run the caller's policy
 
 local meta, log, pending, live, done, due, counts = unpack(KEYS)
 local retention = tonumber(ARGV[2])
@@ -60,12 +58,6 @@ local function load(id)
   return r
 end
 
-local function flat(r)
-  local out = {}
-  for f, v in pairs(r) do out[#out + 1] = f out[#out + 1] = tostring(v) end
-  return out
-end
-
 -- What follows from a row's state alone. A discretionary approval has ended
 -- once it is approved: it authorises no call.
 local open = {pending = true, approved = true, leased = true}
@@ -108,7 +100,7 @@ local function move(r, ev, to, by, x, set)
   local put, drop, waits = {}, {}, r.md
   set.st, set.rv = to, r.rv + 1
   for f, v in pairs(set) do
-    if v == false then drop[#drop + 1] = f else put[#put + 1] = f put[#put + 1] = v end
+    if v then put[#put + 1] = f put[#put + 1] = v elseif r[f] then drop[#drop + 1] = f end
     r[f] = v or nil
   end
   local is, row = place(r), key('a', r.id)
@@ -136,11 +128,8 @@ local function move(r, ev, to, by, x, set)
   append(r.id, ev, from, to, by, r.dg, x)
 end
 
--- words keeps who settled it and what was said, which may be long.
-local function words(r, by, note)
-  if by ~= '' then call('HSET', key('w', r.id), 'by', by) end
-  if note ~= '' then call('HSET', key('w', r.id), 'nt', note) end
-end
+-- words keeps who settled it and what was said, which may be too long for a row.
+local function words(r, by, note) call('HSET', key('w', r.id), 'by', by, 'nt', note) end
 
 -- tick makes every move that time has made due, and is the only place for them.
 local ticks = 0

@@ -1,35 +1,24 @@
--- report.lua records how a dispatch ended.
---
--- ARGV  id, principal, attempt ("" after a crash), person ("" unless a person
---       settles an unknown outcome), executed | failed, note
---
--- Returns {OK}, or
---   MISSING
---   FENCED   of another attempt or principal than was dispatched
---   SPENT    reported otherwise before
---   CLOSED   a person settles, but the outcome is not unknown
---
--- Moves: executing, outcome_unknown -> executed | failed. The caller proved by
--- its token that this was approved here. If it is not executing here, a consume
--- was lost with an old primary: that is logged, and whatever could still run it
--- a second time is cancelled.
+-- report.lua: executing, outcome_unknown -> executed | failed. Records how a dispatch ended.
+-- ARGV  id, principal, attempt ("" after a crash), person ("" unless one settles an unknown outcome), outcome, note
+-- {OK} | MISSING | FENCED not the dispatched attempt | SPENT reported otherwise before | CLOSED nothing for a person
+-- The caller proved that this was approved here. If it was never dispatched here, a consume was lost with an old
+-- primary: that is logged, and whatever could still run the call a second time is cancelled.
 
 local id, principal, attempt, person, outcome, note = unpack(ARGV, 3)
 
-local r = find(id)
-if not r then return {'MISSING'} end
+local r = find(id) if not r then return {'MISSING'} end
 local mine = principal == r.cp and (attempt == '' or attempt == r.at)
 if person ~= '' then
   if r.st == outcome then return {'OK'} end
   if r.st ~= 'outcome_unknown' then return closed(r) end
-  words(r, '', note)
+  if note ~= '' then call('HSET', key('w', id), 'nt', note) end
   move(r, 'reported', outcome, person, 'settled by a person', {})
   return {'OK'}
 end
 if r.st == 'executing' or r.st == 'outcome_unknown' then
   if not mine then return {'FENCED'} end
-  words(r, '', note)
-  move(r, 'reported', outcome, principal, note, {oc = attempt == '' and 'reported_without_attempt'})
+  if note ~= '' then call('HSET', key('w', id), 'nt', note) end
+  move(r, 'reported', outcome, principal, '', {oc = attempt == '' and 'reported_without_attempt'})
   return {'OK'}
 end
 if r.sr then

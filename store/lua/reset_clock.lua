@@ -1,13 +1,8 @@
--- reset_clock.lua takes the clock for true as it is, after somebody has looked
--- why it ran back. What is due by it is due.
---
+-- reset_clock.lua: takes the clock for true as it is, after somebody has looked why it ran back.
 -- ARGV  by
---
--- Returns {OK}.
-
-local by = ARGV[3]
+-- {OK}
 
 local was = hi
 now, hi = t[1] * 1000 + math.floor(t[2] / 1000), 0
-append('', 'clock_reset', '', '', by, '', 'was at ' .. was)
+append('', 'clock_reset', '', '', ARGV[3], '', 'was at ' .. was)
 return {'OK'}

@@ -1,10 +1,6 @@
--- revoke_grant.lua ends a grant.
---
+-- revoke_grant.lua: ends a grant.
 -- ARGV  id, by
---
--- Returns {OK}, also if there is none (any more).
+-- {OK} also if there is none any more
 
-local id, by = unpack(ARGV, 3)
-
-revoke_grant(id, by, 'revoked')
+revoke_grant(ARGV[3], ARGV[4], 'revoked')
 return {'OK'}

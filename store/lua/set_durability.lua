@@ -1,12 +1,8 @@
--- set_durability.lua changes the level that processes must start with. Open
--- approvals of the level before become stale, as after a fail-over.
---
+-- set_durability.lua: changes the level that processes must start with. What is open becomes stale, as by a fail-over.
 -- ARGV  level, by
---
--- Returns {OK}.
+-- {OK}
 
 local level, by = unpack(ARGV, 3)
-
 call('HSET', meta, 'level', level)
 append('', 'durability', '', '', by, '', level)
 return {'OK'}

@@ -1,13 +1,10 @@
--- stale.lua lists open approvals of other incarnations than the present one.
---
+-- stale.lua: lists open approvals of other incarnations than the present one.
 -- ARGV  how many at most
---
--- Returns {OK, id…}. What was opened or approved in this incarnation lies, by
--- its score, after the moment it was first seen; only what lies before is read,
--- and of what is at work no more than 1,000, newest first.
+-- {OK, id…}
+-- By their score, those lie before the moment when this incarnation was first seen. Of what is at work no more than
+-- 1,000 are looked at, the newest first: the old ones there are unknown outcomes.
 
 local most = tonumber(ARGV[3])
-
 local ep, out = here(), {'OK'}
 local function collect(ids)
   for _, id in ipairs(ids) do

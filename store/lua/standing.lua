@@ -1,12 +1,8 @@
--- standing.lua reads what holds for a requester beyond one approval.
---
+-- standing.lua: reads what holds for a requester beyond one approval.
 -- ARGV  requester, session (hashes; session "" if it has none)
---
--- Returns {OK, now, incarnation, 1 if the session is over, bypass (JSON) or "",
--- then JSON and uses of each live grant}.
+-- {OK, now, incarnation, 1 if the session is over, bypass (JSON) or "", then JSON and uses of each live grant}
 
 local requester, session = unpack(ARGV, 3)
-
 local out = {'OK', now, here(), 0, ''}
 if session ~= '' then
   local s = call('HMGET', key('s', session), 'en', 'bj', 'bu')

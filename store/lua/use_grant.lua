@@ -1,19 +1,9 @@
--- use_grant.lua counts one use of a grant whose signature the caller checked:
--- what limits it comes from there, not from what lies in Redis.
---
--- ARGV  id, mac, expires, most uses (0: no limit), incarnation, session (hash,
---       "" if it outlives it), policy, nonce of this use, opener, digest,
---       approval
---
--- Returns {OK}, or
---   GONE     not there (any more, or not the one that was checked), expired,
---            used up, or its session is over
---   STALE    it is of another incarnation: somebody must confirm it
---   CLOCK    the clock is doubtful
---   POLICY   live replicas do not all run this policy
+-- use_grant.lua: counts one use of a grant. The caller has checked its signature, so what limits it comes from there.
+-- ARGV  id, mac, expires, most uses (0: no limit), incarnation, session (hash, "" if it outlives it), policy, nonce of
+--       this use, opener, digest, approval
+-- {OK} | GONE not there, not the one that was checked, expired, used up or its session over | STALE | CLOCK | POLICY
 
 local id, mac, expires, most, ep, session, policy, nonce, by, digest, approval = unpack(ARGV, 3)
-
 local g = call('HMGET', key('g', id), 'mc', 'us', 'nc')
 if g[1] ~= mac then return {'GONE'} end
 if g[3] == nonce then return {'OK'} end
@@ -22,7 +12,6 @@ if tonumber(most) > 0 and tonumber(g[2] or 0) >= tonumber(most) then return {'GO
 if ep ~= here() then return {'STALE'} end
 if doubtful then return {'CLOCK'} end
 if not agreed or agreed == '' or policy ~= agreed then return {'POLICY'} end
-
 call('HINCRBY', key('g', id), 'us', 1)
 call('HSET', key('g', id), 'nc', nonce)
 append('', 'grant_used', '', '', by, digest, id .. ' of ' .. approval)

@@ -1,29 +1,15 @@
--- vote.lua records a vote and settles the approval if the caller counted that
--- it does. Counting needs the server key, so it happens outside and this is a
--- compare-and-set on the revision that was counted.
---
--- ARGV  id, revision, digest shown, voter's identity, hash of nonce and choice,
---       vote (JSON), settles ("" | approved | denied | revoked), run for ms,
---       name of the voter, their words, note for the log, "1" if grants that
---       came of it end, then the grant to make: id or "", JSON, mac, expires,
---       requester, session ("" if it outlives it)
---
--- Returns {OK, 1 if the grant was not made because the session is over}, or
---   MISSING
---   MOVED    not at that revision any more, time included: count again
---   CLOSED   it cannot be settled like that
---   DIGEST   another call was shown
---   STALE    it is of another incarnation
---   CLOCK    the clock is doubtful
---
--- Moves: pending -> pending | approved | denied; approved, leased -> revoked.
--- The same press under the same identity is recorded once.
+-- vote.lua: pending -> pending | approved | denied; approved, leased -> revoked. Records a vote and what it settles.
+-- Counting needs the server key, so it happens outside, and this compares the revision that was counted and sets.
+-- ARGV  id, revision, digest shown, voter's identity, hash of nonce and choice, vote (JSON), settles ("" | approved |
+--       denied | revoked), run for ms, name of the voter, their words, note for the log, "1" if grants that came of it
+--       end; then the grant to make: id or "", JSON, mac, expires, requester, session ("" if it outlives it)
+-- {OK, 1 if the grant was not made because the session is over} | MISSING | MOVED | CLOSED | DIGEST | STALE | CLOCK
+-- The same press under the same identity is recorded once, whatever happened since.
 
 local id, rev, digest, voter, press, vote, settles, run, by, said, x, ends,
   grant, json, mac, expires, requester, session = unpack(ARGV, 3)
 
-local r = find(id)
-if not r then return {'MISSING'} end
+local r = find(id) if not r then return {'MISSING'} end
 local before = call('HGET', key('v', id), voter)
 if before and string.sub(before, 1, #press) == press then return {'OK', r.se or 0} end
 if moved(r, rev) then return {'MOVED'} end

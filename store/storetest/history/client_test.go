@@ -269,13 +269,17 @@ func (w *worker) opening(h *held) gate.Opening {
 func (w *worker) decide(ctx context.Context, h *held, c gate.Choice) {
 	d := gate.Decision{ID: h.id, Voter: w.voter(), Choice: c, Digest: h.digest, Nonce: w.hex()}
 	h.presses = append(h.presses, d)
-	_, _ = w.Decide(ctx, d)
+	w.press(ctx, d)
 }
 
 func (w *worker) pressAgain(ctx context.Context, h *held) {
 	if len(h.presses) > 0 {
-		_, _ = w.Decide(ctx, h.presses[w.rng.IntN(len(h.presses))])
+		w.press(ctx, h.presses[w.rng.IntN(len(h.presses))])
 	}
+}
+
+func (w *worker) press(ctx context.Context, d gate.Decision) {
+	_, _ = once(w.store, call{Method: press, ID: d.ID, Decision: &d}, func() (gate.Tally, error) { return w.Decide(ctx, d) })
 }
 
 // dispatch spends the token: as another attempt, as the same again, or as one
@@ -300,9 +304,6 @@ func (w *worker) dispatch(ctx context.Context, h *held) {
 		return w.Consume(ctx, s)
 	})
 }
-
-// dispatch is what the gate says of an attempt, on top of what the store says.
-const dispatch = "dispatch"
 
 func (w *worker) report(ctx context.Context, h *held) {
 	r := gate.Reporting{Principal: hermes, ID: h.id, Token: h.token, Attempt: h.attempt, Outcome: w.outcome()}

@@ -110,6 +110,7 @@ func (r *run) check() {
 	start = time.Now()
 	told := readLog(r.T, entries)
 	holdAgainst(r.T, told, ops)
+	holdPresses(r.T, ops)
 	for i := range finals {
 		holdTimes(r.T, &finals[i])
 	}
@@ -292,7 +293,7 @@ func split(ops []*op) map[string][]*op {
 	parts := map[string][]*op{}
 	for _, o := range ops {
 		silent := o.answer == nil && (o.Method == "get" || o.Method == "find")
-		if o.Method == dispatch || silent {
+		if o.Method == dispatch || o.Method == press || silent {
 			continue
 		}
 		name := cmp.Or(o.Key, names[o.ID], string(o.ID))

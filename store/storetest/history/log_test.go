@@ -95,6 +95,34 @@ func holdAgainst(t *testing.T, log map[gate.ID]*story, ops []*op) {
 	}
 }
 
+// holdPresses holds that the same press is the same decision: once it was taken,
+// it is told so however often it comes and whatever happened since, unless its
+// voter has pressed something else.
+func holdPresses(t *testing.T, ops []*op) {
+	t.Helper()
+	type voter struct {
+		gate.ID
+		person string
+	}
+	presses := map[voter][]*op{} // by invocation
+	for _, o := range ops {
+		if o.Method != press {
+			continue
+		}
+		v := voter{o.ID, o.Decision.Voter.Person}
+		taken, changed := false, false
+		for _, before := range presses[v] {
+			same := before.Decision.Nonce == o.Decision.Nonce
+			taken = taken || same && before.to < o.from && before.answer.No == nil
+			changed = changed || !same
+		}
+		presses[v] = append(presses[v], o)
+		if taken && !changed && o.answer != nil && o.answer.No != nil {
+			t.Errorf("%s: %s's press %s was taken, and when it came again refused: %v", o.ID, v.person, o.Decision.Nonce, *o.answer.No)
+		}
+	}
+}
+
 // holdTimes holds what is stored in the end against its own deadlines.
 func holdTimes(t *testing.T, s *gate.Snapshot) {
 	t.Helper()

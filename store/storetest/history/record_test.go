@@ -42,7 +42,15 @@ type call struct {
 	Consumption *gate.Consumption `json:",omitempty"`
 	Report      *gate.Report      `json:",omitempty"`
 	Withdrawal  *gate.Withdrawal  `json:",omitempty"`
+	Decision    *gate.Decision    `json:",omitempty"`
 }
+
+// What the gate says, on top of what the store says. The model knows nothing of
+// these: they are many calls of the store.
+const (
+	dispatch = "dispatch"
+	press    = "press"
+)
 
 // answer is a refusal or a yes with what it says.
 type answer struct {
