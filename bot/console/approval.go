@@ -232,6 +232,7 @@ func ending(a *gate.Approval, clock gate.Clock) moment {
 		return moment{}
 	case gate.OutcomeUnknown: // it has not ended
 		at = clock.Now
+	default:
 	}
 	return moment{At: at, Kind: string(a.State), What: gate.StateLine(a, gate.Progress{}, clock), Link: a.Successor}
 }

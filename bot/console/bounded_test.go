@@ -31,7 +31,7 @@ func TestLimiter(t *testing.T) {
 				t.Errorf("bears(%s) = %t, want %t", remote, got, want)
 			}
 		}
-		time.Sleep(every)
+		<-time.After(every)
 		if !l.bears("192.0.2.1:1000") {
 			t.Error("after a while one more attempt is fine")
 		}
@@ -46,7 +46,7 @@ func TestLimiterForgets(t *testing.T) {
 		for i := range maxKept {
 			l.failed(fmt.Sprintf("10.0.%d.%d:1", i/256, i%256))
 		}
-		time.Sleep(failures * every) // they are quiet now
+		<-time.After(failures * every) // they are quiet now
 		for range failures {
 			l.failed("192.0.2.1:1")
 		}
@@ -74,7 +74,7 @@ func TestEndedForgets(t *testing.T) {
 		if len(e.until) != maxKept || e.has("0") || !e.has("1") || !e.has("one more") {
 			t.Errorf("%d are kept; want the one that is over first to have gone", len(e.until))
 		}
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		e.add("and another", start.Add(time.Hour))
 		if e.has("1") || e.has("2") || !e.has("3") {
 			t.Error("want those that are over to have gone")

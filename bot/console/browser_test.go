@@ -23,7 +23,7 @@ func TestBrowser(t *testing.T) {
 	t.Parallel()
 
 	b := newBrowser(t)
-	for name, test := range map[string]func(*testing.T, *browser){
+	for name, test := range map[string]func(*house){
 		"an approval appears in an open inbox without a reload":                appears,
 		"a click approves and wakes the caller, whose token can be spent once": approves,
 		"a denial reaches the caller with its reason word for word":            denies,
@@ -42,21 +42,24 @@ func TestBrowser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, b)
+
+			h := newHouse(t)
+			h.browser = b
+			test(h)
 		})
 	}
 }
 
-func (b *browser) as(t *testing.T, h *house, who string) *tab {
-	t.Helper()
-	p := b.tab(t)
+// tabOf is a tab of somebody who has logged in.
+func (h *house) tabOf(who string) *tab {
+	h.t.Helper()
+	p := h.browser.tab(h.t)
 	p.login(h, who)
 	return p
 }
 
-func appears(t *testing.T, b *browser) {
-	h := newHouse(t)
-	ann := b.as(t, h, "ann-cli")
+func appears(h *house) {
+	ann := h.tabOf("ann-cli")
 	ann.reads(".link", "live")
 	ann.js(`window.unloaded = "no"`)
 	id := h.open("send_email", "", `{"to":"ops@example.com"}`)
@@ -65,12 +68,11 @@ func appears(t *testing.T, b *browser) {
 	ann.until(`document.title.startsWith("(1) Inbox")`)
 	ann.until(`document.getElementById("announce").textContent.includes("1 pending")`)
 	if ann.text(`window.unloaded`) != "no" {
-		t.Error("the page was loaded again")
+		h.t.Error("the page was loaded again")
 	}
 }
 
-func approves(t *testing.T, b *browser) {
-	h := newHouse(t)
+func approves(h *house) {
 	held := h.ask(request("send_email", "", `{"to":"ops@example.com"}`))
 	type result struct {
 		ruling gate.Ruling
@@ -79,54 +81,52 @@ func approves(t *testing.T, b *browser) {
 	}
 	answered := make(chan result, 1)
 	go func() {
-		r, err := h.gate.Hold(t.Context(), hermes, held)
+		r, err := h.gate.Hold(h.t.Context(), hermes, held)
 		answered <- result{r, time.Now(), err}
 	}()
-	ann := b.as(t, h, "ann-cli")
+	ann := h.tabOf("ann-cli")
 	ann.click("#row-" + string(held.Approval.ID))
 	ann.until(`document.querySelector("#approve button") !== null`)
 	ann.js(`document.querySelector("#approve button").addEventListener("click", () => sessionStorage.setItem("pressed", Date.now()))`)
 	ann.click("#approve button")
 	got := <-answered
 	if got.err != nil || got.ruling.Next != gate.NextConsume || !got.ruling.Token.Set() {
-		t.Fatalf("the caller got %+v, %v; want a token to consume", got.ruling, got.err)
+		h.t.Fatalf("the caller got %+v, %v; want a token to consume", got.ruling, got.err)
 	}
 	ann.reads(".done", "Recorded. Approved by ann, waiting to run until")
 	pressed, err := strconv.ParseInt(ann.text(`sessionStorage.getItem("pressed")`), 10, 64)
 	if took := got.at.Sub(time.UnixMilli(pressed)); err != nil || took > time.Second {
-		t.Errorf("click to wake took %v (%v); want less than a second", took, err)
+		h.t.Errorf("click to wake took %v (%v); want less than a second", took, err)
 	}
 
 	spend := gate.Spending{Principal: "hermes", Token: got.ruling.Token, Attempt: strings.Repeat("a", 32), Call: held.Approval.Call}
-	if first, err := h.gate.Consume(t.Context(), spend); err != nil || first.Verdict != gate.Allow {
-		t.Errorf("Consume = %v, %v; want allow", first.Verdict, err)
+	if first, err := h.gate.Consume(h.t.Context(), spend); err != nil || first.Verdict != gate.Allow {
+		h.t.Errorf("Consume = %v, %v; want allow", first.Verdict, err)
 	}
 	spend.Attempt = strings.Repeat("b", 32)
-	if second, _ := h.gate.Consume(t.Context(), spend); second.Verdict == gate.Allow || second.Reason != gate.ReasonSpent {
-		t.Errorf("a second Consume = %v, %v; want it refused as spent", second.Verdict, second.Reason)
+	if second, _ := h.gate.Consume(h.t.Context(), spend); second.Verdict == gate.Allow || second.Reason != gate.ReasonSpent {
+		h.t.Errorf("a second Consume = %v, %v; want it refused as spent", second.Verdict, second.Reason)
 	}
 	ann.reads("#status", "Running since")
 }
 
-func denies(t *testing.T, b *browser) {
+func denies(h *house) {
 	const reason = `wrong cluster: use "staging" <b>now</b> & don't retry`
-	h := newHouse(t)
 	held := h.ask(request("send_email", "", `{}`))
-	ann := b.as(t, h, "ann-cli")
+	ann := h.tabOf("ann-cli")
 	ann.open(h.url + page(held.Approval.ID))
 	ann.click("#deny summary")
 	ann.do(chromedp.SendKeys(chromedp.CSS("#deny-text"), reason), chromedp.Click(chromedp.CSS("#deny button")))
 	ann.reads(".done", "Recorded. Denied by ann")
-	r, err := h.gate.Hold(t.Context(), hermes, held)
+	r, err := h.gate.Hold(h.t.Context(), hermes, held)
 	if err != nil || r.Reason != gate.ReasonDenied || !strings.Contains(r.Text, reason) {
-		t.Errorf("the caller was told %q (%v, %v); want the reason word for word", r.Text, r.Reason, err)
+		h.t.Errorf("the caller was told %q (%v, %v); want the reason word for word", r.Text, r.Reason, err)
 	}
 }
 
-func races(t *testing.T, b *browser) {
-	h := newHouse(t)
+func races(h *house) {
 	id := h.open("send_email", "", `{}`)
-	ann, bo := b.as(t, h, "ann-cli"), b.as(t, h, "bo-cli")
+	ann, bo := h.tabOf("ann-cli"), h.tabOf("bo-cli")
 	ann.open(h.url + page(id))
 	bo.open(h.url + page(id))
 	bo.click("#deny summary")
@@ -136,7 +136,7 @@ func races(t *testing.T, b *browser) {
 	both.Go(func() { errs[1] = bo.try(chromedp.Click(chromedp.CSS("#deny button"))) })
 	both.Wait()
 	if errs[0] != nil || errs[1] != nil {
-		t.Fatal(errs)
+		h.t.Fatal(errs)
 	}
 	for _, p := range []*tab{ann, bo} {
 		p.until(`document.querySelector("main .note.done, main .note.refused:not([hidden])") !== null`)
@@ -147,22 +147,21 @@ func races(t *testing.T, b *browser) {
 	case state == gate.Revoked && strings.Contains(yes, "Recorded. Approved by ann") && strings.Contains(no, "Recorded. Taken back by bo"):
 		// a denial that comes second takes the approval back, and says so
 	default:
-		t.Errorf("state %s; ann reads %q, bo reads %q; want one to have won and the other told", state, yes, no)
+		h.t.Errorf("state %s; ann reads %q, bo reads %q; want one to have won and the other told", state, yes, no)
 	}
 }
 
-func inert(t *testing.T, b *browser) {
+func inert(h *house) {
 	evil := "<script>window.ran = 1</script><img src=x onerror='window.ran=1'></pre></bdi>`rm -rf /` \u202e\u2066\u200b\u00ad"
 	long := strings.Repeat("x", 200<<10)
 	args, err := json.Marshal(map[string]string{"body": evil + long + "THE-END", evil: "key"})
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	h := newHouse(t)
 	r := request("send_email", evil[:80], string(args))
 	r.Intent, r.Requester.Agent = evil, evil
 	id := h.ask(r).Approval.ID
-	ann := b.as(t, h, "ann-cli")
+	ann := h.tabOf("ann-cli")
 	ann.open(h.url + page(id))
 	ann.reads("h1", "send_email")
 	for what, want := range map[string]string{
@@ -178,23 +177,22 @@ func inert(t *testing.T, b *browser) {
 		`document.documentElement.scrollWidth <= innerWidth`:                                             "true",
 	} {
 		if got := ann.text(what); got != want {
-			t.Errorf("%s = %s, want %s", what, got, want)
+			h.t.Errorf("%s = %s, want %s", what, got, want)
 		}
 	}
 	ann.open(h.url + "/console/")
 	ann.reads(".row", "send_email")
 	if ann.text(`window.ran`) != "undefined" || ann.text(`document.querySelectorAll("main img, main script").length`) != "0" {
-		t.Error("the inbox let something in")
+		h.t.Error("the inbox let something in")
 	}
 }
 
-func scriptless(t *testing.T, b *browser) {
-	h := newHouse(t)
+func scriptless(h *house) {
 	ids := map[string]gate.ID{
 		"approve": h.open("db_restore", "a", `{}`), "deny": h.open("db_restore", "b", `{}`),
 		"ask": h.open("send_email", "c", `{}`), "scope": h.open("deploy", "d", `{}`),
 	}
-	ann := b.tab(t)
+	ann := h.browser.tab(h.t)
 	ann.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 	ann.login(h, "ann-cli")
 	ann.click("#row-" + string(ids["approve"]))
@@ -223,48 +221,45 @@ func scriptless(t *testing.T, b *browser) {
 	ann.reads(".empty", "No grants")
 }
 
-func crossSite(t *testing.T, b *browser) {
-	h := newHouse(t)
+func crossSite(h *house) {
 	id := h.open("send_email", "", `{}`)
-	ann := b.as(t, h, "ann-cli")
+	ann := h.tabOf("ann-cli")
 	ann.open(h.url + page(id))
 	form := ann.text(`new URLSearchParams(new FormData(document.querySelector("#approve"))).toString()`)
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprintf(w, `<form method="post" action="%s%s"><input name="do" value="approve">`, h.url, page(id))
-		for _, pair := range strings.Split(form, "&") { // even with everything a page carries
+		for pair := range strings.SplitSeq(form, "&") { // even with everything a page carries
 			name, value, _ := strings.Cut(pair, "=")
 			_, _ = fmt.Fprintf(w, `<input name="%s" value="%s">`, name, value)
 		}
 		_, _ = fmt.Fprint(w, `<button>You won</button></form>`)
 	}))
-	t.Cleanup(evil.Close)
+	h.t.Cleanup(evil.Close)
 	ann.open(strings.Replace(evil.URL, "127.0.0.1", "localhost", 1))
 	ann.click("button")
 	ann.reads("main", "came from another site")
 	if got := h.view(id); got.State != gate.Pending || len(got.Votes) > 0 {
-		t.Errorf("state %s with %d votes after a press on another site", got.State, len(got.Votes))
+		h.t.Errorf("state %s with %d votes after a press on another site", got.State, len(got.Votes))
 	}
 }
 
-func crossSiteLink(t *testing.T, b *browser) {
-	h := newHouse(t)
+func crossSiteLink(h *house) {
 	id := h.open("send_email", "", `{}`)
 	chat := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprintf(w, `<a href="%s%s">Open</a>`, h.url, page(id))
 	}))
-	t.Cleanup(chat.Close)
-	ann := b.as(t, h, "ann-cli")
+	h.t.Cleanup(chat.Close)
+	ann := h.tabOf("ann-cli")
 	ann.open(strings.Replace(chat.URL, "127.0.0.1", "localhost", 1))
 	ann.click("a")
 	ann.reads("h1", "send_email")
 }
 
-func forged(t *testing.T, b *browser) {
-	h := newHouse(t)
+func forged(h *house) {
 	id := h.open("send_email", "", `{}`)
-	ann := b.tab(t)
+	ann := h.browser.tab(h.t)
 	ann.open(h.url + page(id))
 	ann.reads("h1", "Log in")
 	ann.do(call(network.SetCookies, network.SetCookiesParams{Cookies: []*network.CookieParam{{
@@ -276,10 +271,9 @@ func forged(t *testing.T, b *browser) {
 	ann.reads("h1", "send_email") // and back to where they wanted to go
 }
 
-func keyboard(t *testing.T, b *browser) {
-	h := newHouse(t)
+func keyboard(h *house) {
 	first, second := h.open("send_email", "one", `{}`), h.open("send_email", "two", `{}`)
-	ann := b.as(t, h, "ann-cli")
+	ann := h.tabOf("ann-cli")
 	ann.reads(".link", "live")
 	focused := func(id gate.ID) string { return `document.activeElement.id === "row-` + string(id) + `"` }
 	ann.keys("j")
@@ -297,7 +291,7 @@ func keyboard(t *testing.T, b *browser) {
 	ann.keys("ad") // typed, not pressed
 	ann.until(`document.activeElement.value === "ad"`)
 	if got := h.view(first); len(got.Votes) > 0 {
-		t.Error("a key has decided")
+		h.t.Error("a key has decided")
 	}
 	ann.open(h.url + "/console/")
 	ann.keys("?")
@@ -308,24 +302,22 @@ func keyboard(t *testing.T, b *browser) {
 	ann.until(`!document.activeElement.classList.contains("row")`)
 }
 
-func typing(t *testing.T, b *browser) {
-	h := newHouse(t)
+func typing(h *house) {
 	id := h.open("kubectl_delete", "pod", `{}`)
-	ann := b.as(t, h, "ann-cli")
+	ann := h.tabOf("ann-cli")
 	ann.open(h.url + page(id))
 	ann.reads(".link", "live")
 	ann.do(chromedp.Click(chromedp.CSS("#deny summary")), chromedp.SendKeys(chromedp.CSS("#deny-text"), "half a rea"))
 	h.vote("bo", id, gate.Approve, "")
 	ann.reads("#stale", "This changed meanwhile")
 	if got := ann.text(`document.getElementById("deny-text").value`); got != "half a rea" {
-		t.Errorf("what was typed is now %q", got)
+		h.t.Errorf("what was typed is now %q", got)
 	}
 }
 
-func follows(t *testing.T, b *browser) {
-	h := newHouse(t)
+func follows(h *house) {
 	id := h.open("kubectl_delete", "pod", `{}`)
-	ann := b.as(t, h, "ann-cli")
+	ann := h.tabOf("ann-cli")
 	ann.open(h.url + page(id))
 	ann.reads(".link", "live")
 	h.vote("bo", id, gate.Approve, "")
@@ -336,10 +328,9 @@ func follows(t *testing.T, b *browser) {
 	ann.until(`document.getElementById("announce").textContent.includes("Denied by cy")`)
 }
 
-func confirms(t *testing.T, b *browser) {
-	h := newHouse(t)
+func confirms(h *house) {
 	id := h.open("db_restore", "orders", `{}`)
-	ann := b.as(t, h, "ann-cli")
+	ann := h.tabOf("ann-cli")
 	ann.open(h.url + page(id))
 	ann.do(chromedp.Click(chromedp.CSS("#approve summary")), chromedp.Click(chromedp.CSS("#approve button")))
 	ann.until(`document.querySelector("#approve input[name=confirm]:invalid") !== null`)
@@ -347,32 +338,30 @@ func confirms(t *testing.T, b *browser) {
 	ann.reads(".done", "Recorded. Approved by ann")
 }
 
-func loggedOut(t *testing.T, b *browser) {
-	h := newHouse(t)
-	ann := b.as(t, h, "ann-cli")
+func loggedOut(h *house) {
+	ann := h.tabOf("ann-cli")
 	ann.reads(".link", "live")
 	h.removeKey("ann-cli")
 	h.open("send_email", "", `{}`) // the page reads itself again, and is told
 	ann.reads("h1", "Log in")
 }
 
-func phone(t *testing.T, b *browser) {
-	h := newHouse(t)
+func phone(h *house) {
 	id := h.open("kubectl_delete", strings.Repeat("long-target/", 15), `{"k":"`+strings.Repeat("v", 3000)+`"}`)
-	ann := b.tab(t)
+	ann := h.browser.tab(h.t)
 	ann.do(chromedp.EmulateViewport(360, 640, chromedp.EmulateMobile, chromedp.EmulateTouch))
 	ann.login(h, "ann-cli")
 	for _, path := range []string{"/console/", page(id), "/console/history", "/console/grants"} {
 		ann.open(h.url + path)
 		if got := ann.text(`document.documentElement.scrollWidth`); got != "360" {
-			t.Errorf("%s is %s px wide on a phone of 360", path, got)
+			h.t.Errorf("%s is %s px wide on a phone of 360", path, got)
 		}
 	}
 	ann.open(h.url + page(id))
 	for _, act := range []string{"#approve summary", "#deny summary", "#ask summary"} {
 		got := ann.text(`(() => { const r = document.querySelector("` + act + `").getBoundingClientRect(); return r.height >= 44 && r.bottom <= innerHeight && r.top > innerHeight / 2 })()`)
 		if got != "true" {
-			t.Errorf("%s is not under the thumb", act)
+			h.t.Errorf("%s is not under the thumb", act)
 		}
 	}
 }

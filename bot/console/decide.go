@@ -44,15 +44,18 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request, s *session) {
 	said, err := c.act(r.Context(), s, id, f)
 	switch {
 	case err == nil:
-		c.flash(w, r, s, r.URL.Path, said)
-		http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
+		c.flash(w, r, s, address(id), said)
+		http.Redirect(w, r, address(id), http.StatusSeeOther)
 	case gate.KindOf(err) == gate.Unavailable || gate.KindOf(err) == gate.Internal:
 		c.Log.WarnContext(r.Context(), "console press failed", "approval", string(id), "do", f.Do, "err", err)
-		c.retry(w, s, r.URL.Path, f, err)
+		c.retry(w, s, address(id), f, err)
 	default:
 		c.showApproval(w, r, s, id, f, err)
 	}
 }
+
+// address is the page of an approval.
+func address(id gate.ID) string { return "/console/approvals/" + string(id) }
 
 func (c *Console) act(ctx context.Context, s *session, id gate.ID, f form) (string, error) {
 	switch f.Do {

@@ -64,7 +64,8 @@ func (c *Console) incarnation(ctx context.Context, s *session) string {
 
 // grant does what was pressed on a grant.
 func (c *Console) grant(w http.ResponseWriter, r *http.Request, s *session) {
-	id, said, err := chi.URLParam(r, "id"), "", error(nil)
+	id, said := chi.URLParam(r, "id"), ""
+	var err error
 	switch r.PostFormValue("do") {
 	case "revoke":
 		said, err = "Revoked. Calls that it let pass are asked about again.", c.Grants.RevokeGrant(r.Context(), s.who, id)

@@ -33,6 +33,8 @@ type house struct {
 	seal *gate.Keyring
 	url  string
 
+	browser *browser // in tests that have one
+
 	mu   sync.Mutex
 	gone map[string]bool // keys taken out of the configuration
 	log  strings.Builder // of the console

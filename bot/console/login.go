@@ -34,36 +34,36 @@ type loginPage struct {
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	next := safeNext(r.URL.Query().Get("next"))
 	if _, ok := c.session(r); ok {
-		http.Redirect(w, r, next, http.StatusSeeOther)
+		http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // safeNext stays here
 		return
 	}
 	c.render(w, http.StatusOK, "login.html", loginPage{chrome: chrome{Title: "Log in"}, Next: next})
 }
 
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	next := safeNext(r.PostFormValue("next"))
-	refuse := func(status int, text string) {
-		c.attempts.failed(r.RemoteAddr)
-		c.Log.InfoContext(r.Context(), "console login refused", "remote", r.RemoteAddr, "status", status)
-		c.render(w, status, "login.html", loginPage{chrome: chrome{Title: "Log in"}, Next: next, Error: text})
-	}
 	if !c.attempts.bears(r.RemoteAddr) {
 		w.Header().Set("Retry-After", "60")
-		refuse(http.StatusTooManyRequests, tooFast)
+		c.refuseLogin(w, r, http.StatusTooManyRequests, tooFast)
 		return
 	}
 	who, ok := c.Login(strings.TrimSpace(r.PostFormValue("key")))
 	switch {
 	case !ok:
-		refuse(http.StatusUnauthorized, unknownKey)
+		c.refuseLogin(w, r, http.StatusUnauthorized, unknownKey)
 	case who.Has(gate.RoleApprover):
 		c.begin(w, r, who.Key, "key")
-		http.Redirect(w, r, next, http.StatusSeeOther)
+		http.Redirect(w, r, safeNext(r.PostFormValue("next")), http.StatusSeeOther) //nolint:gosec // safeNext stays here
 	case who.Has(gate.RoleAgent):
-		refuse(http.StatusForbidden, agentKey)
+		c.refuseLogin(w, r, http.StatusForbidden, agentKey)
 	default:
-		refuse(http.StatusForbidden, otherKey)
+		c.refuseLogin(w, r, http.StatusForbidden, otherKey)
 	}
+}
+
+func (c *Console) refuseLogin(w http.ResponseWriter, r *http.Request, status int, text string) {
+	c.attempts.failed(r.RemoteAddr)
+	c.Log.InfoContext(r.Context(), "console login refused", "remote", r.RemoteAddr, "status", status)
+	c.render(w, status, "login.html", loginPage{chrome: chrome{Title: "Log in"}, Next: safeNext(r.PostFormValue("next")), Error: text})
 }
 
 // safeNext keeps a login from sending people to another site.

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,6 +45,7 @@ func (b *broken) Settle(ctx context.Context, id gate.ID, v gate.Voter, s gate.St
 
 // breaks makes a house whose inbox is b.
 func breaks(t *testing.T, b *broken) *house {
+	t.Helper()
 	return newHouse(t, func(c *console.Config) { b.Inbox, c.Inbox = c.Inbox, b })
 }
 
@@ -51,12 +53,12 @@ func TestPress(t *testing.T) {
 	t.Parallel()
 
 	type world struct {
-		tool, args, who string
-		before          func(*house, gate.ID)
-		press           []string
-		status          int
-		want            string
-		state           gate.State
+		tool, who string
+		before    func(*house, gate.ID)
+		press     []string
+		status    int
+		want      string
+		state     gate.State
 	}
 	const ok = http.StatusOK
 	for name, tt := range map[string]world{
@@ -175,10 +177,7 @@ func TestForeignPresses(t *testing.T) {
 		"the token is another session's":         func(_ *http.Request, f url.Values) { f.Set("token", bo.get("/console/").form().Get("token")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := url.Values{}
-			for k, v := range form {
-				f[k] = v
-			}
+			f := maps.Clone(form)
 			change(&http.Request{Header: http.Header{}}, f)
 			r := ann.request(http.MethodPost, page(id), f)
 			change(r, f)

@@ -131,7 +131,7 @@ func (c *Console) cookieName(r *http.Request, name string) string {
 
 // setCookie sets a cookie, or deletes it if d is negative.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, name, value string, d time.Duration) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever there is https
 		Name: c.cookieName(r, name), Value: value, Path: "/", MaxAge: int(d.Seconds()),
 		HttpOnly: true, Secure: c.secure(r), SameSite: http.SameSiteStrictMode,
 	})

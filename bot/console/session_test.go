@@ -1,12 +1,14 @@
 package console_test
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,8 +83,8 @@ func TestLoginSendsNobodyAway(t *testing.T) {
 }
 
 // cookieOf is a session as the console signs it.
-func cookieOf(seal *gate.Keyring, key, how string, expires time.Time) string {
-	p := []string{base64.RawURLEncoding.EncodeToString([]byte(key)), how, strconv.FormatInt(expires.Unix(), 10), "ABC"}
+func cookieOf(seal *gate.Keyring, key string, expires time.Time) string {
+	p := []string{base64.RawURLEncoding.EncodeToString([]byte(key)), "key", strconv.FormatInt(expires.Unix(), 10), "ABC"}
 	return strings.Join(append(p, seal.SignPage(append([]string{"session"}, p...)...)), ".")
 }
 
@@ -91,17 +93,17 @@ func TestSession(t *testing.T) {
 
 	h, other := newHouse(t), newHouse(t)
 	later, earlier := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
-	genuine := cookieOf(h.seal, "ann-cli", "key", later)
+	genuine := cookieOf(h.seal, "ann-cli", later)
 	for name, tt := range map[string]struct {
 		cookie string
 		admits bool
 	}{
 		"a genuine session is let in":                {genuine, true},
 		"no session is not":                          {"", false},
-		"one that is over is not":                    {cookieOf(h.seal, "ann-cli", "key", earlier), false},
-		"one of another server is not":               {cookieOf(other.seal, "ann-cli", "key", later), false},
-		"one of an agent's key is not":               {cookieOf(h.seal, "hermes", "key", later), false},
-		"one of a key that does not exist is not":    {cookieOf(h.seal, "eve-cli", "key", later), false},
+		"one that is over is not":                    {cookieOf(h.seal, "ann-cli", earlier), false},
+		"one of another server is not":               {cookieOf(other.seal, "ann-cli", later), false},
+		"one of an agent's key is not":               {cookieOf(h.seal, "hermes", later), false},
+		"one of a key that does not exist is not":    {cookieOf(h.seal, "eve-cli", later), false},
 		"one that was made longer is not":            {strings.Replace(genuine, strconv.FormatInt(later.Unix(), 10), strconv.FormatInt(later.Unix()+9999, 10), 1), false},
 		"one whose holder was changed is not":        {strings.Replace(genuine, base64.RawURLEncoding.EncodeToString([]byte("ann-cli")), base64.RawURLEncoding.EncodeToString([]byte("bo-cli")), 1), false},
 		"a signature for something else is none":     {"YQ.b.9999999999.c." + h.seal.SignPage("form", "YQ", "b", "9999999999", "c"), false},
@@ -241,13 +243,59 @@ func TestDemoLinkRunsOut(t *testing.T) {
 			c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, link.URL(""), nil))
 			return w.Code
 		}
-		time.Sleep(5*time.Minute - time.Second)
+		<-time.After(5*time.Minute - time.Second)
 		if got := look(); got != http.StatusOK {
 			t.Errorf("just before five minutes: %d", got)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if got := look(); got != http.StatusForbidden {
 			t.Errorf("after five minutes: %d", got)
 		}
 	})
+}
+
+// silent is a hub where nothing happens.
+type silent struct{}
+
+func (silent) Watch(gate.ID) (<-chan struct{}, func()) { return nil, func() {} }
+func (silent) Any() (<-chan struct{}, func())          { return nil, func() {} }
+
+func TestAStreamEndsWithItsSession(t *testing.T) {
+	t.Parallel()
+
+	for name, end := range map[string]func(known *atomic.Bool, stop func()){
+		"the key is taken out of the configuration": func(known *atomic.Bool, _ func()) { known.Store(false) },
+		"the session runs out":                      func(*atomic.Bool, func()) { <-time.After(12 * time.Hour) },
+		"the browser goes away":                     func(_ *atomic.Bool, stop func()) { stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			synctest.Test(t, func(t *testing.T) {
+				var known, over atomic.Bool
+				known.Store(true)
+				var seal *gate.Keyring
+				c := bare(t, func(c *console.Config) {
+					seal, c.Wake = c.Seal, silent{}
+					c.Holder = func(key string) (gate.Principal, bool) {
+						return gate.Principal{Key: key, Person: "ann", Roles: []gate.Role{gate.RoleApprover}}, known.Load()
+					}
+				})
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/console/events", nil)
+				r.AddCookie(&http.Cookie{Name: "approvalbot-session", Value: cookieOf(seal, "ann-cli", time.Now().Add(12*time.Hour))})
+				go func() { c.ServeHTTP(httptest.NewRecorder(), r); over.Store(true) }()
+				<-time.After(time.Hour)
+				if over.Load() {
+					t.Fatal("the stream ended by itself")
+				}
+				end(&known, stop)
+				<-time.After(time.Minute)
+				if !over.Load() {
+					t.Error("the stream goes on")
+				}
+			})
+		})
+	}
 }

@@ -12,10 +12,12 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// Look at the pages: go test ./bot/console -run TestShots -shots /tmp/shots
+// To look at all pages: go test ./bot/console -run TestShots -shots FOLDER.
 var shots = flag.String("shots", "", "folder for screenshots of all pages")
 
 func TestShots(t *testing.T) {
+	t.Parallel()
+
 	if *shots == "" {
 		t.Skip("only with -shots")
 	}
@@ -74,8 +76,10 @@ type look struct {
 }
 
 var looks = []look{
-	{"light", 1280, 800, "light", true}, {"dark", 1280, 800, "dark", true},
-	{"phone", 390, 844, "light", false}, {"small", 360, 640, "dark", false},
+	{"light", 1280, 800, "light", true},
+	{"dark", 1280, 800, "dark", true},
+	{"phone", 390, 844, "light", false},
+	{"small", 360, 640, "dark", false},
 }
 
 func (p *tab) shoot(name string, l look) {

@@ -19,7 +19,9 @@ import (
 const patience = 20 * time.Second
 
 // browser is one Chromium process.
-type browser struct{ ctx context.Context }
+type browser struct {
+	ctx context.Context //nolint:containedctx // how chromedp names a browser
+}
 
 // newBrowser starts a browser that ends with the test.
 func newBrowser(t *testing.T) *browser {
@@ -48,7 +50,7 @@ func newBrowser(t *testing.T) *browser {
 // tab is a tab with cookies of its own, so that each is another person's browser.
 type tab struct {
 	t     *testing.T
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // how chromedp names a tab
 	close context.CancelFunc
 }
 
