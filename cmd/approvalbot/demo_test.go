@@ -30,7 +30,7 @@ func TestDemoAuto(t *testing.T) {
 		"2 of 4  kubectl_delete on pod/web-7f9c\n", "Held by rule prod-kubectl.", "Approved by you.", "exactly this call ran, once.", "refused (spent).",
 		"3 of 4  send_email on customers@example.com\n", "Staged by rule send_email.",
 		"4 of 4  db_drop_table on orders\n", "Blocked.",
-		"again   send_email on customers@example.com\n", "Approved by you.", "exactly this call ran, once.", "refused (spent).",
+		"3 again send_email on customers@example.com\n", "Approved by you.", "exactly this call ran, once.", "refused (spent).",
 		"That was all",
 	} {
 		_, after, ok := strings.Cut(rest, part)
@@ -68,7 +68,7 @@ func TestDemoInABrowser(t *testing.T) {
 	lines := newLogbook()
 	go func() { _, _ = io.Copy(lines, out) }()
 
-	first := lines.await(t, "Open this to approve")["msg"].(string)
+	first := lines.await(t, "Open http")["msg"].(string)
 	b := newBrowser(t, linkForm.FindString(first))
 	lines.await(t, margin+"Held by rule")
 	b.decide("approve", "")
@@ -78,7 +78,8 @@ func TestDemoInABrowser(t *testing.T) {
 	lines.await(t, margin+"Blocked.")
 	b.decide("deny", "not tonight")
 	denied := lines.await(t, margin+"Denied by you")["msg"].(string)
-	wantText(t, denied, "not tonight", "It did not run", "DENIED, NOT RUN")
+	wantText(t, denied, "not tonight", "It did not run")
+	wantText(t, lines.await(t, margin+"The agent is told: ")["msg"].(string), "DENIED, NOT RUN", "not tonight")
 	lines.await(t, "That was all.")
 	cancel()
 	lines.await(t, "Stopped.")

@@ -61,19 +61,20 @@ func (d *play) run(ctx context.Context) error {
 	if d.you != nil {
 		return d.line("\nThat was all: four calls, two approvals, each run once.")
 	}
-	if err := d.line("\nThat was all. The console stays open until you press Ctrl-C."); err != nil {
+	if err := d.line("\nThat was all. The console stays open until you press Ctrl-C.\nNext: approvalbot config example > approvalbot.yaml"); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	return nil
 }
 
+// welcome fits the link, which is long, on one line of 80 columns.
 func (d *play) welcome() error {
-	first := "The demo decides by itself, on " + d.base
+	first, what := "The demo decides by itself, on "+d.base, "A demo agent makes four calls."
 	if d.you == nil {
-		first = d.styled(bold, "Open this to approve what a demo agent asks for: ") + d.link.URL(d.base)
+		first, what = d.styled(bold, "Open ")+d.link.URL(d.base), "There you approve or deny what a demo agent asks for."
 	}
-	return d.line("%s\nState is in this process's memory: nothing survives it. Ctrl-C ends the demo.", first)
+	return d.line("%s\n%s\nState is in memory, so nothing survives. Ctrl-C ends the demo.", first, what)
 }
 
 // free is the call that nobody gates.
@@ -110,7 +111,7 @@ func (d *play) staged(ctx context.Context) error {
 	if err := d.floor(ctx); err != nil {
 		return err
 	}
-	if err := d.heading("again", sendEmail); err != nil {
+	if err := d.heading("3 again", sendEmail); err != nil {
 		return err
 	}
 	return d.settle(ctx, r.Approval.ID, sendEmail)
@@ -142,7 +143,7 @@ func (d *play) settle(ctx context.Context, id string, c wire.Call) error {
 		return err
 	}
 	if a.Next != string(gate.NextConsume) {
-		return d.tell(red, "%s. It did not run. The agent is told: %s", standing(&a.Approval, a.Reason, time.Now()), gate.Clean(a.AgentText))
+		return d.tell(red, "%s. It did not run.\nThe agent is told: %s", standing(&a.Approval, a.Reason, time.Now()), gate.Clean(a.AgentText))
 	}
 	if err := d.tell(green, "Approved by %s.", gate.Clean(a.By)); err != nil {
 		return err
@@ -216,7 +217,10 @@ func (d *play) heading(number string, c wire.Call) error {
 		on = " on " + c.Target
 	}
 	summary, _ := gate.Summary(c.Args)
-	return d.line("\n%-8s%s\n%s%s", number, d.styled(bold, c.Tool+on), margin, d.styled(dim, summary))
+	if err := d.line("\n%-8s%s", number, d.styled(bold, c.Tool+on)); err != nil {
+		return err
+	}
+	return d.tell(dim, "%s", summary)
 }
 
 // tell prints a sentence below a heading.
