@@ -70,6 +70,7 @@ type Redis struct {
 	config      Config
 	incarnation string // "" lets each script ask the server
 	retention   time.Duration
+	memory      bool
 	stop        func() // what runs only for this store
 }
 

@@ -34,7 +34,7 @@ func newMemory(c Config) (*Redis, *miniredis.Miniredis, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s.incarnation = rand.Text() // it has no INFO replication to ask
+	s.memory, s.incarnation = true, rand.Text() // it has no INFO replication to ask
 	s.stop = server.Close
 	return s, server, nil
 }

@@ -42,8 +42,13 @@ func (s *Redis) open(ctx context.Context) error {
 
 // Recheck looks again at what Open found, for conditions that change under a
 // running process: somebody attaches a replica or edits the configuration.
-// Whoever runs the service calls it every minute and stops dispatching on error.
+// Whoever runs the service calls it every minute and stops serving on an error,
+// unless it is of kind Unavailable: then nobody knows. A store in memory stays
+// as it is.
 func (s *Redis) Recheck(ctx context.Context) error {
+	if s.memory {
+		return nil
+	}
 	server, err := s.inspect(ctx)
 	if err != nil {
 		return err
@@ -146,7 +151,7 @@ func (s *Redis) inspect(ctx context.Context) (facts, error) {
 		return nil
 	})
 	if err != nil {
-		return facts{}, fmt.Errorf("store: cannot ask Redis about itself: %w", err)
+		return facts{}, unavailable("store.inspect", err)
 	}
 	info := parseInfo(text)
 	f := facts{

@@ -224,6 +224,24 @@ func TestOpenWantsThePrimary(t *testing.T) {
 	}
 }
 
+func TestRecheckTellsAnOutageFromABrokenPromise(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.addr}}, Durability: Strict})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close(t, s)
+	server.stop(t)
+	if err := s.Recheck(t.Context()); !errors.Is(err, gate.Unavailable) {
+		t.Errorf("Recheck of a server that is down = %v, want Unavailable", err)
+	}
+	server.start(t)
+	if err := s.Recheck(t.Context()); err != nil {
+		t.Errorf("Recheck = %v", err)
+	}
+}
+
 func TestConfigSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -303,6 +321,9 @@ func TestMemoryIsOpenToThisProcessAlone(t *testing.T) {
 	s, err := OpenMemory(t.Context(), Config{Durability: Standard})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := s.Recheck(t.Context()); err != nil {
+		t.Errorf("Recheck = %v", err)
 	}
 	a := approvedNow(t, s)
 	other, err := OpenMemory(t.Context(), Config{})
