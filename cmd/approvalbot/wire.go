@@ -78,7 +78,7 @@ func assemble(cfg *config.Loaded, st opened, replica string, demo *console.DemoL
 	hub := bot.NewHub(st, log)
 	g := gate.New(st, cfg.Keyring, hub, cfg.Policy, log)
 	reaper := &bot.Reaper{Store: st, Refresh: g.Refresh, Log: log}
-	web := api.New(api.Config{Gate: g, Keys: cfg.APIKeys, Log: st, Any: hub.Any, Out: log})
+	web := api.New(api.Config{Gate: g, Keys: cfg.APIKeys, Log: st, Hub: hub, Out: log})
 	pages, err := console.New(console.Config{
 		Inbox: g, Grants: g, Wake: hub, Seal: cfg.Keyring, PublicURL: cfg.PublicURL, Demo: demo, Log: log,
 		Login: login(cfg.APIKeys), Holder: holder(cfg.APIKeys),

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/approvalbot/approvalbot/cmd/approvalbot/config"
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// lab is a config file that was read, and what was made of it. In the text, a
+// line "@people" stands for the keys of newHome, and {redis} for the address of a server that
+// only listens.
+type lab struct {
+	*home
+	cfg      *config.Loaded // nil: refused
+	problems string
+
+	redis *listener
+	gated *gate.Gate
+	web   http.Handler
+}
+
+func newLab(t *testing.T, text string) *lab {
+	t.Helper()
+	l := &lab{home: newHome(t)}
+	if strings.Contains(text, "{redis}") {
+		l.redis = listen(t, l.home)
+		text = strings.ReplaceAll(text, "{redis}", l.redis.addr)
+	}
+	l.write("other.key", strings.Repeat("0", gate.MinServerKey))
+	l.write("password", "hunter2")
+	l.write("approvalbot.yaml", strings.ReplaceAll(text, "@people", people))
+	cfg, problems := config.Load(l.path("approvalbot.yaml"), func(name string) string { return "a secret from the environment: " + name })
+	l.cfg = cfg
+	for _, p := range problems {
+		l.problems += p.String() + "\n"
+	}
+	return l
+}
+
+// gate is the gate of the config file, on memory.
+func (l *lab) gate() *gate.Gate {
+	l.t.Helper()
+	if l.gated != nil {
+		return l.gated
+	}
+	if l.cfg == nil {
+		l.t.Fatal(l.problems)
+	}
+	log := slog.New(slog.DiscardHandler)
+	st, err := openStore(l.t.Context(), l.cfg, "memory")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { closing(log, st) })
+	svc, err := assemble(l.cfg, st, "lab", nil, log)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	svc.gate.Beat(l.t.Context(), "lab")
+	l.gated, l.web = svc.gate, svc.handler
+	return svc.gate
+}
+
+// principal is the holder of a key.
+func (l *lab) principal(name string) gate.Principal {
+	l.t.Helper()
+	k, ok := l.cfg.APIKeys.Authenticate(l.keys[name].Reveal())
+	if !ok {
+		l.t.Fatalf("key of %s is not known", name)
+	}
+	return k.Principal
+}
+
+// ask has the agent ask about a call while somebody waits.
+func (l *lab) ask(tool string) gate.Ruling {
+	l.t.Helper()
+	return l.askAs(gate.Requester{Key: "hermes", Session: "s1", Attended: true}, tool)
+}
+
+func (l *lab) askAs(who gate.Requester, tool string) gate.Ruling {
+	l.t.Helper()
+	r, err := l.gate().Check(l.t.Context(), gate.Request{
+		Call:      gate.Call{Server: "here", Tool: tool, Args: json.RawMessage(`{"env":"prod","token":"abc"}`)},
+		Requester: who,
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return r
+}
+
+// vote has somebody decide on an approval, and tells the state or the refusal.
+func (l *lab) vote(a *gate.Snapshot, name string, choice gate.Choice, scope gate.Scope) string {
+	l.t.Helper()
+	t, err := l.gate().Decide(l.t.Context(), gate.Decision{ID: a.ID, Voter: l.principal(name).Voter("api"), Choice: choice, Scope: scope, Digest: a.Digest})
+	if err != nil {
+		return string(gate.ReasonOf(err))
+	}
+	return string(t.Approval.State)
+}
+
+// asked is an approval of the call "x".
+func (l *lab) asked() *gate.Snapshot {
+	l.t.Helper()
+	r := l.ask("x")
+	if r.Approval == nil {
+		l.t.Fatalf("not asked: %+v", r)
+	}
+	return r.Approval
+}
+
+// What rows look at.
+
+func ruling(tool string) func(*lab) string {
+	return func(l *lab) string {
+		r := l.ask(tool)
+		if r.Approval == nil {
+			return fmt.Sprintf("%s %s", r.Verdict, r.Reason)
+		}
+		return fmt.Sprintf("%s %s by %s", r.Verdict, r.Approval.Approval.Mode, r.Approval.Rule)
+	}
+}
+
+func loaded(l *lab) string {
+	if l.cfg == nil {
+		return "refused: " + l.problems
+	}
+	return "taken"
+}
+
+func approvedBy(names ...string) func(*lab) string {
+	return func(l *lab) string {
+		a := l.asked()
+		got := ""
+		for _, name := range names {
+			got = l.vote(a, name, gate.Approve, gate.Once)
+		}
+		return got
+	}
+}
+
+func fingerprints(l *lab) string { return strings.Join(l.cfg.Keyring.Fingerprints(), " ") }
+
+// cookie is what the console sets for who logs in.
+func cookie(l *lab) string {
+	l.gate()
+	form := url.Values{"key": {l.keys["ann"].Reveal()}}
+	req := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/console/login", strings.NewReader(form.Encode()))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	l.web.ServeHTTP(w, req)
+	return w.Header().Get("Set-Cookie")
+}
