@@ -149,25 +149,26 @@ func (g *Gate) outcome(s *Snapshot, why Reason) Outcome {
 // Await is Get, held until the approval is no longer at revision rev, has ended
 // for good, or ctx ends.
 func (g *Gate) Await(ctx context.Context, p Principal, id ID, rev int64) (View, error) {
-	v, err := g.AwaitWhile(ctx, p, id, func(v *View) bool { return v.Rev == rev && !v.State.Final() })
+	v, err := g.AwaitWhile(ctx, time.Hour, p, id, func(v *View) bool { return v.Rev == rev && !v.State.Final() })
 	if err != nil {
 		return View{}, err
 	}
 	return *v, nil
 }
 
-// AwaitWhile is Get, held while what it returns is still the same to the caller,
-// the approval asks for itself and not by a successor, and ctx has not ended.
-// Watching comes first and reading second: a change between the two is then seen
-// by the read or by the channel, never by neither. Nothing that was read is kept
-// while waiting, because many wait; and the end of ctx is a reason to look once
-// more, not to give up. While the store is away the waiting goes on: whoever
+// AwaitWhile is Get, held while what it returns is still the same to the caller
+// and the approval asks for itself and not by a successor; for d at most, and
+// until ctx ends. Watching comes first and reading second: a change between the
+// two is then seen by the read or by the channel, never by neither. Many wait, so
+// nothing that was read is kept meanwhile. The end of the waiting is a reason to
+// look once more, not to give up; and it goes on while the store is away: whoever
 // watches is woken when it is back.
-func (g *Gate) AwaitWhile(ctx context.Context, p Principal, id ID, same func(*View) bool) (*View, error) {
+func (g *Gate) AwaitWhile(ctx context.Context, d time.Duration, p Principal, id ID, same func(*View) bool) (*View, error) {
 	changed, stop := g.watch.Watch(id)
 	defer stop()
+	end := time.Now().Add(d)
 	for first := true; ; first = false {
-		last := ctx.Err() != nil
+		last := ctx.Err() != nil || !time.Now().Before(end)
 		v, err := g.look(ctx, p, id)
 		switch {
 		case err != nil && (first || last || KindOf(err) != Unavailable):
@@ -175,7 +176,7 @@ func (g *Gate) AwaitWhile(ctx context.Context, p Principal, id ID, same func(*Vi
 		case err == nil && (last || v.ID != id || !same(v)):
 			return v, nil
 		}
-		park(ctx, changed, untilDue(v))
+		park(ctx, changed, min(untilDue(v), time.Until(end)))
 	}
 }
 
