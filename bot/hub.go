@@ -94,6 +94,10 @@ func (h *Hub) Any() (changed <-chan struct{}, stop func()) {
 	}
 }
 
+// Everyone wakes all who wait, soon and not all at once: something has changed
+// that is in no log, such as that this replica is about to stop.
+func (h *Hub) Everyone() { wake(h.everyone) }
+
 // wake never blocks: a channel that is full already says "look again".
 func wake(c chan struct{}) {
 	select {
@@ -139,7 +143,7 @@ func (h *Hub) Run(ctx context.Context) {
 		case err == nil:
 			if pos, retry = at, firstRetry; missed {
 				missed = false
-				wake(h.everyone)
+				h.Everyone()
 			}
 		case errors.Is(err, gate.ErrGap):
 			pos, missed = "", true // this place is gone: begin at the end again

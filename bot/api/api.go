@@ -8,9 +8,9 @@
 package api
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +27,8 @@ import (
 type Config struct {
 	Gate *gate.Gate
 	Keys *bot.Keys
-	Log  gate.Log                                      // what streams read
-	Any  func() (changed <-chan struct{}, stop func()) // says when to read it; bot.Hub has it
+	Log  gate.Log // what streams read
+	Hub  *bot.Hub // says when to look again
 	Out  *slog.Logger
 
 	MaxParked int        // callers held at once by this replica; 0 means 20,000
@@ -54,10 +54,8 @@ type API struct {
 	limiters map[string]*rate.Limiter // one for each API key, so there are few
 	parked   atomic.Int64
 
-	// drained ends when the process is about to stop: it is the end of all
-	// waiting, whoever waits, and so the one context that is kept.
-	drained context.Context //nolint:containedctx
-	drain   context.CancelFunc
+	drained chan struct{} // closed when the process is about to stop
+	drain   func()
 }
 
 // New makes the API of a gate.
@@ -75,7 +73,8 @@ func New(c Config) *API {
 	for _, p := range c.Keys.Principals() {
 		a.limiters[p.Key] = rate.NewLimiter(c.PerKey, c.Burst)
 	}
-	a.drained, a.drain = context.WithCancel(context.Background())
+	a.drained = make(chan struct{})
+	a.drain = sync.OnceFunc(func() { close(a.drained) })
 	a.router.NotFound(a.notFound)
 	a.router.MethodNotAllowed(a.methodNotAllowed)
 	a.routes()
@@ -84,7 +83,19 @@ func New(c Config) *API {
 
 // Drain prepares the end of the process: the replica is not ready any more, and
 // everyone who waits is answered with how things stand.
-func (a *API) Drain() { a.drain() }
+func (a *API) Drain() {
+	a.drain()
+	a.Hub.Everyone()
+}
+
+func (a *API) draining() bool {
+	select {
+	case <-a.drained:
+		return true
+	default:
+		return false
+	}
+}
 
 // Routes by the roles that may use them. Whose approval it is, and who may
 // decide on it, is the gate's business.

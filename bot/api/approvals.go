@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/approvalbot/approvalbot/bot/wire"
 	"github.com/approvalbot/approvalbot/gate"
@@ -22,66 +21,58 @@ type getInput struct {
 
 // get reads one approval, or waits for it.
 func (a *API) get(ctx context.Context, c *caller, in *getInput) (*waited[wire.ApprovalAnswer], error) {
-	id, wait, err := in.read()
+	id, err := gate.ParseID(in.ID)
 	if err != nil {
 		return nil, err
 	}
-	v, err := a.look(ctx, c, id)
+	wait, err := parseWait(in.Wait)
 	if err != nil {
 		return nil, err
 	}
-	k, busy := known{in.IfNoneMatch, v.Approval.Mode}, ""
-	if wait > 0 && k.still(v) {
-		id := v.ID
-		held := a.hold(c, wait, func(ctx context.Context) (answerer, error) {
-			v, err := a.await(ctx, c, id, k.still)
+	known, busy := known{etag: in.IfNoneMatch}, ""
+	if wait > 0 {
+		held := a.hold(c, func(ctx context.Context) (answerer, error) {
+			v, err := a.await(ctx, c, id, wait, known.still)
 			if err != nil {
 				return nil, err
 			}
-			return a.found(v, k.etag)
+			return a.found(v, known.etag, "")
 		})
 		if held {
 			return nil, nil
 		}
 		busy = retrySoon
 	}
-	out, err := a.found(v, k.etag)
+	v, err := a.look(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
-	out.RetryAfter = busy
-	return out, nil
+	return a.found(v, in.IfNoneMatch, busy)
 }
 
 // found is the answer about an approval, unless it is known already.
-func (a *API) found(v *gate.View, known string) (*waited[wire.ApprovalAnswer], error) {
+func (a *API) found(v *gate.View, known, busy string) (*waited[wire.ApprovalAnswer], error) {
 	tag := etag(v.ID, v.Rev)
 	if tag == known {
 		return nil, unchanged(tag)
 	}
-	return &waited[wire.ApprovalAnswer]{ETag: tag, Body: a.whole(v)}, nil
-}
-
-func (in *getInput) read() (gate.ID, time.Duration, error) {
-	id, err := gate.ParseID(in.ID)
-	if err != nil {
-		return "", 0, err
-	}
-	wait, err := parseWait(in.Wait)
-	return id, wait, err
+	return &waited[wire.ApprovalAnswer]{RetryAfter: busy, ETag: tag, Body: a.whole(v)}, nil
 }
 
 // known is what a caller knows that waits for news.
 type known struct {
 	etag string
-	mode gate.Mode
+	mode gate.Mode // as it was first seen
 }
 
 // still reports whether there is no news yet: of the version that is known, or
 // else no decision, no question, and nobody who stopped waiting.
-func (k known) still(v *gate.View) bool {
+func (k *known) still(v *gate.View) bool {
 	if k.etag != "" {
 		return k.etag == etag(v.ID, v.Rev)
+	}
+	if k.mode == "" {
+		k.mode = v.Approval.Mode
 	}
 	return v.State == gate.Pending && !v.Asked() && v.Approval.Mode == k.mode
 }
@@ -91,18 +82,6 @@ func (a *API) look(ctx context.Context, c *caller, id gate.ID) (*gate.View, erro
 	defer cancel()
 	v, err := a.Gate.Get(ctx, c.Principal, id)
 	return &v, err
-}
-
-// await waits while an approval is the same to the caller. One that asks in its
-// place is waited for instead.
-func (a *API) await(ctx context.Context, c *caller, id gate.ID, same func(*gate.View) bool) (*gate.View, error) {
-	for {
-		v, err := a.Gate.AwaitWhile(ctx, c.Principal, id, same)
-		if err != nil || ctx.Err() != nil || !same(v) {
-			return v, err
-		}
-		id = v.ID
-	}
 }
 
 // unchanged is HTTP's answer without a body.

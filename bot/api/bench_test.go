@@ -21,8 +21,8 @@ func BenchmarkParked(b *testing.B) {
 		limit   float64
 		client  *http.Client
 	}{
-		"HTTP1": {2000, maxHTTP1, &http.Client{Transport: &http.Transport{}}},
-		"HTTP2": {2000, maxHTTP2, &http.Client{Transport: h2c()}},
+		"HTTP1": {4000, maxHTTP1, &http.Client{Transport: &http.Transport{}}},
+		"HTTP2": {8000, maxHTTP2, &http.Client{Transport: h2c()}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -42,29 +42,40 @@ func h2c() *http.Transport {
 }
 
 // atOnce is how many callers arrive together: the store behind them is slow.
-const atOnce = 50
+const atOnce = 100
 
 func weighParked(b *testing.B, c *http.Client, callers int) float64 {
 	b.Helper()
-	server := startChild(b, "memory")
+	server := startChild(b, startRedis(b).addr)
 	opened := server.replica().open(b, "hermes", "held")
+	path := server.url + "/v1/approvals/" + opened.Approval.ID + "?wait=60s"
+	parkMany(b, c, server, path, atOnce)() // so that pools are full
 	_, before := server.ask(b, "weigh")
-
-	ctx, leave := context.WithCancel(b.Context())
-	var parked sync.WaitGroup
-	defer parked.Wait()
+	leave := parkMany(b, c, server, path, callers)
 	defer leave()
+	_, after := server.ask(b, "weigh")
+	return float64(after-before) / float64(callers) / 1024
+}
+
+// parkMany parks callers, and returns once they wait.
+func parkMany(b *testing.B, c *http.Client, server *child, path string, callers int) (leave func()) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	var parked sync.WaitGroup
+	leave = func() {
+		cancel()
+		parked.Wait()
+	}
 	for n := 0; n < callers; n += atOnce {
 		for range atOnce {
-			parked.Go(func() { park(ctx, b, c, server.url+"/v1/approvals/"+opened.Approval.ID+"?wait=60s") })
+			parked.Go(func() { park(ctx, b, c, path) })
 		}
 		eventually(b, func() bool {
 			waiting, _ := server.ask(b, "count")
 			return waiting == n+atOnce
 		})
 	}
-	_, after := server.ask(b, "weigh")
-	return float64(after-before) / float64(callers) / 1024
+	return leave
 }
 
 // park sends a long poll and waits for its answer, or the end of ctx.

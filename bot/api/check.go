@@ -69,8 +69,8 @@ func (a *API) wait(c *caller, r *gate.Ruling, d time.Duration) *waited[wire.Chec
 		return out
 	}
 	id := r.Approval.ID
-	held := a.hold(c, d, func(ctx context.Context) (answerer, error) {
-		v, err := a.await(ctx, c, id, func(v *gate.View) bool { return v.Ruling.Next == gate.NextWait })
+	held := a.hold(c, func(ctx context.Context) (answerer, error) {
+		v, err := a.await(ctx, c, id, d, func(v *gate.View) bool { return v.Ruling.Next == gate.NextWait })
 		if err != nil {
 			return nil, err
 		}

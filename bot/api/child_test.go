@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,7 +64,7 @@ func serveChild(addr string) error {
 	g.Beat(ctx, addr+strconv.Itoa(os.Getpid()))
 	go hub.Run(ctx)
 	go g.Run(ctx, strconv.Itoa(os.Getpid()))
-	handler := api.New(api.Config{Gate: g, Keys: keys, Log: s, Any: hub.Any, Out: quiet, PerKey: 1e6, Burst: 1e6})
+	handler := api.New(api.Config{Gate: g, Keys: keys, Log: s, Hub: hub, Out: quiet, PerKey: 1e6, Burst: 1e6})
 	return serveAndWeigh(handler, hub)
 }
 
@@ -94,20 +93,28 @@ func serveAndWeigh(handler http.Handler, hub *bot.Hub) error {
 	fmt.Println("http://" + listener.Addr().String())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		if in.Text() == "weigh" {
-			runtime.GC() // stacks shrink by half at each
-			runtime.GC()
-			debug.FreeOSMemory()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			fmt.Fprintf(os.Stderr, "heapalloc %d heapinuse %d stackinuse %d goroutines %d sys %d objects %d\n", m.HeapAlloc>>10, m.HeapInuse>>10, m.StackInuse>>10, runtime.NumGoroutine(), m.Sys>>10, m.HeapObjects)
-			if f, err := os.Create(fmt.Sprintf("/tmp/heap.%d", hub.Waiting())); err == nil {
-				pprof.Lookup("heap").WriteTo(f, 0)
-				f.Close()
-			}
+			settle()
 		}
 		fmt.Println(hub.Waiting(), resident())
 	}
 	return nil
+}
+
+// settle waits until nothing more is given back: callers that were counted are
+// still being read, and each collection halves the stacks that are too large.
+func settle() {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for before, now := -1, 0; before != now; before, now = now, inUse() {
+		<-tick.C
+		debug.FreeOSMemory()
+	}
+}
+
+func inUse() int {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int((m.HeapInuse + m.StackInuse) >> 18)
 }
 
 // resident is what this process has in memory, in bytes.

@@ -50,7 +50,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, key *bot.Key) {
 		problemOf(&gate.Error{Kind: gate.Unavailable, Op: "api.events", Public: "this replica holds no more callers"}).write(w)
 		return
 	}
-	changed, stop := a.Any()
+	changed, stop := a.Hub.Any()
 	defer stop()
 	s := &stream{api: a, key: key, out: w, control: http.NewResponseController(w)}
 	if err := s.begin(r); err != nil {
@@ -70,7 +70,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, key *bot.Key) {
 		case <-beat.C:
 			_, err = fmt.Fprint(w, ": still here\n\n")
 			err = errors.Join(err, s.flush())
-		case <-a.drained.Done():
+		case <-a.drained:
 			return // the client comes back, to another replica
 		case <-r.Context().Done():
 			return

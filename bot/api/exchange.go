@@ -70,21 +70,30 @@ func (a *API) finish(x *exchange, r *http.Request) {
 	out.write(x)
 }
 
-// hold has the answer of a request come later: after d, or before that when do
-// returns, or when this replica drains. It reports whether there is room to wait.
-func (a *API) hold(c *caller, d time.Duration, do func(context.Context) (answerer, error)) bool {
+// hold has the answer of a request come later, when done has it. It reports
+// whether there is room to wait.
+func (a *API) hold(c *caller, done func(context.Context) (answerer, error)) bool {
 	if a.parked.Load() >= int64(a.MaxParked) {
 		return false
 	}
-	c.exchange.later = func(ctx context.Context) (answerer, error) {
-		a.parked.Add(1)
-		defer a.parked.Add(-1)
-		ctx, cancel := context.WithTimeout(ctx, d)
-		defer cancel()
-		defer context.AfterFunc(a.drained, cancel)()
-		return do(ctx)
-	}
+	c.exchange.later = done
 	return true
+}
+
+// await waits while an approval is the same to the caller, for d at most, and
+// until this replica drains. One that asks in its place is waited for instead.
+// There is no context for this: each of those that wait would have one more.
+func (a *API) await(ctx context.Context, c *caller, id gate.ID, d time.Duration, same func(*gate.View) bool) (*gate.View, error) {
+	a.parked.Add(1)
+	defer a.parked.Add(-1)
+	end := time.Now().Add(d)
+	for {
+		v, err := a.Gate.AwaitWhile(ctx, time.Until(end), c.Principal, id, func(v *gate.View) bool { return !a.draining() && same(v) })
+		if err != nil || v.ID == id || ctx.Err() != nil || !time.Now().Before(end) {
+			return v, err
+		}
+		id = v.ID
+	}
 }
 
 // WriteHeader implements http.ResponseWriter. What the layers above say of an

@@ -19,7 +19,7 @@ func (a *API) healthz(w http.ResponseWriter, _ *http.Request) {
 // calls that nobody gates.
 func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case a.drained.Err() != nil:
+	case a.draining():
 		writeHealth(w, http.StatusServiceUnavailable, wire.Health{Status: "draining"})
 		return
 	case a.Gate.Policy() == nil:

@@ -121,7 +121,7 @@ func start(t testing.TB, s gate.Store, cfg *gate.PolicyConfig, changes ...func(*
 	quiet := slog.New(slog.NewTextHandler(t.Output(), nil))
 	r := &replica{keys: testKeys(t), hub: bot.NewHub(s, quiet)}
 	r.gate = gate.New(s, ring(t), r.hub, newPolicy(t, cfg, r.keys), quiet)
-	c := api.Config{Gate: r.gate, Keys: r.keys, Log: s, Any: r.hub.Any, Out: quiet, PerKey: 1e6, Burst: 1e6}
+	c := api.Config{Gate: r.gate, Keys: r.keys, Log: s, Hub: r.hub, Out: quiet, PerKey: 1e6, Burst: 1e6}
 	for _, change := range changes {
 		change(&c)
 	}

@@ -49,8 +49,12 @@ func openStore(ctx context.Context, cfg *config.Loaded, flag string) (opened, er
 	}
 	c := cfg.Store.Config
 	c.Fingerprints = cfg.Keyring.Fingerprints()
+	name := "redis " + c.Redis.Addrs[0]
 	s, err := store.Open(ctx, c)
-	return opened{s, "redis " + c.Redis.Addrs[0]}, err
+	if err != nil {
+		return opened{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return opened{s, name}, nil
 }
 
 // ensureKey makes a server key for a store that does not outlive the process.
