@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/approvalbot/approvalbot/gate"
 )
 
 // schema is the version of what lies in Redis. A process refuses any other.
