@@ -254,6 +254,7 @@ rules:
 		denied           bool
 	}{
 		"nobody waits":                             {"", "inline_rule", false, false, Deferred, false},
+		"nobody waits, whatever the default":       {"\n    default_mode: inline", "allowed", false, false, Deferred, false},
 		"nobody waits, and that is denied":         {"\n  unattended: deny", "inline_rule", false, false, Deferred, true},
 		"somebody waits, so nothing is denied":     {"\n  unattended: deny", "inline_rule", true, false, Inline, false},
 		"nobody waits comes before a wish":         {"\n  unattended: deny", "forced", false, true, Deferred, true},

@@ -32,6 +32,7 @@ func TestWhen(t *testing.T) {
 		"a double is an integer":                 {`args.n == 1.0`, `{"n":1}`, yes},
 		"an exponent is a number":                {`args.n >= 1000`, `{"n":1e3}`, yes},
 		"orders compare across kinds of numbers": {`args.n > 1`, `{"n":1.5}`, yes},
+		"a size is ordered with a decimal":       {`size(args.l) > 1.5`, `{"l":[1,2]}`, yes},
 		"membership compares across them too":    {`args.n in [1, 2]`, `{"n":2.0}`, yes},
 		"large integers stay exact":              {`args.n == 9007199254740992`, `{"n":9007199254740993}`, no},
 		"a number beyond every kind":             {`args.n > 1`, `{"n":1e400}`, fails},
