@@ -42,6 +42,7 @@ func TestConsume(t *testing.T) {
 		"votes that were edited void it": {before: func(b *bundle, c *gate.Spending) {
 			b.edit(c.ID, `"choice":"approve"`, `"choice":"approve" `, "ann", "bo")
 		}, kind: 0, why: gate.ReasonVoid, after: gate.Void},
+		"a vote that was added void it":   {before: func(b *bundle, c *gate.Spending) { b.forge(c.ID) }, kind: 0, why: gate.ReasonVoid, after: gate.Void},
 		"votes that were removed void it": {before: func(b *bundle, c *gate.Spending) { b.redis.Del("approvalbot:{default}:v:" + string(c.ID)) }, kind: 0, why: gate.ReasonVoid, after: gate.Void},
 	}
 	for name, tt := range tests {
@@ -97,6 +98,17 @@ func (b *bundle) edit(id gate.ID, old, to, from, as string) {
 		b.redis.HDel(key, f)
 		b.redis.HSet(key, strings.ReplaceAll(f, from, as), strings.ReplaceAll(strings.ReplaceAll(v, old, to), from, as))
 	}
+}
+
+// forge writes a second vote beside the genuine one.
+func (b *bundle) forge(id gate.ID) {
+	b.t.Helper()
+	key := "approvalbot:{default}:v:" + string(id)
+	fields, err := b.redis.HKeys(key)
+	if err != nil || len(fields) != 1 {
+		b.t.Fatal(fields, err)
+	}
+	b.redis.HSet(key, "person:bo", strings.ReplaceAll(b.redis.HGet(key, fields[0]), "ann", "bo"))
 }
 
 func TestHandMadeApprovalCannotBeConsumed(t *testing.T) {

@@ -268,3 +268,38 @@ func TestProposalsAuthoriseNothing(t *testing.T) {
 		t.Errorf("the call itself = %s, want ask", got.Verdict)
 	}
 }
+
+func TestManyQuestionsOfOneSession(t *testing.T) {
+	t.Parallel()
+
+	// All are the same call. Each press settles the one it was on: the older
+	// first, the newest before the middle, whatever the order of asking.
+	b := setup(t, world())
+	var asked []*gate.Snapshot
+	for range 5 {
+		asked = append(asked, b.opened("send_email"))
+	}
+	b.decided(press(asked[1], "ann", gate.Deny))
+	b.decided(press(asked[4], "ann", gate.Approve))
+	cancelled(b, asked[2])
+	b.decided(press(asked[0], "ann", gate.Approve))
+	for i, want := range []gate.State{gate.Approved, gate.Denied, gate.Cancelled, gate.Pending, gate.Approved} {
+		if got := b.state(asked[i].ID); got != want {
+			t.Errorf("question %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
+func TestUnattendedIsNeverInline(t *testing.T) {
+	t.Parallel()
+
+	// A scheduled call is deferred although an origin is attached.
+	b := setup(t, world())
+	r := ask("send_email")
+	r.Requester.Attended = false
+	r.Origin = gate.Conversation{Place: "slack:C1", Thread: "1.2"}
+	got := b.check(r)
+	if got.Approval.Mode != gate.Deferred || got.Next != gate.NextStop {
+		t.Errorf("mode %s, next %s; want deferred, stop", got.Approval.Mode, got.Next)
+	}
+}
