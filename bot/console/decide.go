@@ -45,7 +45,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request, s *session) {
 	switch {
 	case err == nil:
 		c.flash(w, r, s, address(id), said)
-		http.Redirect(w, r, address(id), http.StatusSeeOther)
+		http.Redirect(w, r, address(id), http.StatusSeeOther) //nolint:gosec // an id that was parsed
 	case gate.KindOf(err) == gate.Unavailable || gate.KindOf(err) == gate.Internal:
 		c.Log.WarnContext(r.Context(), "console press failed", "approval", string(id), "do", f.Do, "err", err)
 		c.retry(w, s, address(id), f, err)

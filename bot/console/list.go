@@ -146,9 +146,10 @@ const maxSkipped = 20
 // decided reads a page without what is still pending, which an unfiltered list
 // begins with.
 func (c *Console) decided(ctx context.Context, who gate.Principal, q gate.Query) (gate.Page, error) {
+	var page gate.Page
 	for range maxSkipped {
-		page, err := c.Inbox.List(ctx, who, q)
-		if err != nil {
+		var err error
+		if page, err = c.Inbox.List(ctx, who, q); err != nil {
 			return page, err
 		}
 		page.Rows = slices.DeleteFunc(page.Rows, func(a gate.Approval) bool { return a.State == gate.Pending })
@@ -157,7 +158,7 @@ func (c *Console) decided(ctx context.Context, who gate.Principal, q gate.Query)
 		}
 		q.Cursor = page.Next
 	}
-	return gate.Page{Next: q.Cursor, Now: time.Now()}, nil
+	return page, nil
 }
 
 func (c *Console) listPage(s *session, title, here string, f filter, page gate.Page) listPage {

@@ -91,8 +91,15 @@
     if (!document.hidden) connect();
     else if (approval) close();
   });
-  addEventListener("pageshow", (e) => { if (e.persisted) connect(); });
+  addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
   addEventListener("pagehide", close);
+
+  // A double click is one press.
+  document.addEventListener("submit", (e) => {
+    if (e.target.method !== "post") return;
+    if (e.target.dataset.sent) e.preventDefault();
+    e.target.dataset.sent = "yes";
+  });
 
   // Keys move and focus; no key decides.
   const rows = () => [...document.querySelectorAll(".row")];
