@@ -21,7 +21,6 @@ var refusals = map[string]gate.Error{
 	"STALE":     {Kind: gate.Conflict, Reason: gate.ReasonVoid, Public: "the store has failed over since; this no longer counts"},
 	"CLOCK":     {Kind: gate.Unavailable, Reason: gate.ReasonClockDoubtful, Public: "the store's clock ran back; nothing can be decided until an admin has looked at it"},
 	"POLICY":    {Kind: gate.Unavailable, Reason: gate.ReasonPolicyUnavailable, Public: "replicas run different policies; nothing was spent, try again in a moment"},
-	"SPENT":     {Kind: gate.Conflict, Reason: gate.ReasonSpent, Public: "this approval has been used already"},
 	"FENCED":    {Kind: gate.Conflict, Reason: gate.ReasonFenced, Public: "this call is not, or no longer, yours to run"},
 	"QUESTIONS": {Kind: gate.TooMany, Reason: gate.ReasonTooManyQuestions, Public: "enough questions were asked about this; decide on what is known"},
 	"UNASKED":   {Kind: gate.Conflict, Reason: gate.ReasonAlreadyDecided, Public: "no question waits for an answer"},
@@ -49,7 +48,7 @@ func closed(op string, s gate.State, why gate.Reason) error {
 	e := &gate.Error{Kind: gate.Conflict, Reason: why, Op: op, Public: "this approval is " + strings.ReplaceAll(string(s), "_", " ")}
 	switch s {
 	case gate.Executing, gate.Executed, gate.Failed, gate.OutcomeUnknown:
-		e.Reason = gate.ReasonSpent
+		e.Reason, e.Public = gate.ReasonSpent, "this approval has been used already"
 	case gate.Pending, gate.Approved, gate.Leased:
 		e.Reason = gate.ReasonAlreadyDecided
 		if s == gate.Pending {
@@ -63,7 +62,7 @@ func closed(op string, s gate.State, why gate.Reason) error {
 // script is a bug or a damaged record: trying again does not help.
 func unavailable(op string, err error) error {
 	var answer redis.Error
-	if errors.As(err, &answer) && strings.HasPrefix(answer.Error(), "ERR ") || strings.HasPrefix(err.Error(), "WRONGTYPE") {
+	if errors.As(err, &answer) && (strings.HasPrefix(answer.Error(), "ERR ") || strings.HasPrefix(answer.Error(), "WRONGTYPE ")) {
 		return &gate.Error{Op: op, Err: err}
 	}
 	text := "approvals are unavailable, try again"

@@ -100,7 +100,7 @@ func (s *Redis) probe(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("store: scripts cannot read TIME and INFO replication; a restricted user needs +eval +evalsha +time +info and the keys %s: %w", s.space.key("*"), err)
+		return fmt.Errorf("store: scripts cannot read TIME and INFO replication; a restricted user needs ~approvalbot:* +@all -@admin -@dangerous +info +config|get: %w", err)
 	}
 	r := reply(res)
 	switch r.str(0) {

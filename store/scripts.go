@@ -96,7 +96,10 @@ func (s *Redis) persist(ctx context.Context, f func(context.Context) error) erro
 	wait := 20 * time.Millisecond
 	for try := 1; ; try++ {
 		err := f(within)
-		if err == nil || try == tries || !lost(err) || within.Err() != nil {
+		switch {
+		case err == nil:
+			return nil
+		case try == tries || !lost(err) || within.Err() != nil:
 			return errors.Join(err, ctx.Err())
 		}
 		select {

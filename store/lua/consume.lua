@@ -2,14 +2,13 @@
 -- gets a yes; a refused one burns nothing.
 -- ARGV  id, revision, digest of the call about to run, principal, attempt, fence, policy, "1" if an outcome will be
 --       reported, report in ms, replay window in ms
--- {OK, started, 1 if the same attempt asks again} | MISSING | SPENT dispatched already, or this attempt asks too late |
--- CLOSED | FENCED | MOVED other votes were counted than there are now | DIGEST | STALE | CLOCK | POLICY
+-- {OK, started, 1 if the same attempt asks again} | MISSING | CLOSED not approved, or dispatched already, or this attempt
+-- asks too late | FENCED | MOVED other votes were counted than there are now | DIGEST | STALE | CLOCK | POLICY
 
 local id, rev, digest, principal, attempt, fence, policy, reports, within, window = unpack(ARGV, 3)
 local r = find(id) if not r then return {'MISSING'} end
 if r.st == 'executing' and r.at == attempt and r.dg == digest and r.cp == principal
   and now - r.sr <= tonumber(window) then return {'OK', r.sr, 1} end
-if r.sr then return {'SPENT'} end
 if r.st == 'pending' or not undispatched(r) then return closed(r) end
 if r.ex == 'requester' then
   if principal ~= r.op then return {'FENCED'} end

@@ -1,6 +1,6 @@
 -- report.lua: executing, outcome_unknown -> executed | failed. Records how a dispatch ended.
 -- ARGV  id, principal, attempt ("" after a crash), person ("" unless one settles an unknown outcome), outcome, note
--- {OK} | MISSING | FENCED not the dispatched attempt | SPENT reported otherwise before | CLOSED nothing for a person
+-- {OK} | MISSING | FENCED not the dispatched attempt | CLOSED reported otherwise before, or nothing for a person
 -- The caller proved that this was approved here. If it was never dispatched here, a consume was lost with an old
 -- primary: that is logged, and whatever could still run the call a second time is cancelled.
 
@@ -23,7 +23,7 @@ if r.st == 'executing' or r.st == 'outcome_unknown' then
 end
 if r.sr then
   if not mine then return {'FENCED'} end
-  if r.st ~= outcome then return {'SPENT'} end
+  if r.st ~= outcome then return closed(r) end
   return {'OK'}
 end
 

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,11 +34,14 @@ type role struct {
 	Ops     int64  // of all clients together
 }
 
+// counterKey counts the operations of all clients.
+const counterKey = "operations"
+
 const (
 	roleEnv = "APPROVALBOT_HISTORY_CLIENT"
 	workers = 4  // of each client
-	perOne  = 25 // operations until the next approval comes
-	window  = 6  // approvals that are worked on at a time
+	perOne  = 40 // operations until the next approval comes
+	window  = 5  // approvals that are worked on at a time
 )
 
 // play is the life of one client process: until enough is done, the parent is
@@ -75,9 +79,10 @@ func play(env string) error {
 	wg.Go(func() { g.Run(ctx, fmt.Sprint("replica-", r.Client)) })
 	fmt.Println("ready") // the parent may kill from now on
 	var working sync.WaitGroup
+	known := &memory{of: map[int64]held{}}
 	for i := range workers {
 		w := &worker{
-			Gate: g, store: rec, counter: counter, ops: r.Ops, known: map[int64]*held{},
+			Gate: g, store: rec, counter: counter, ops: r.Ops, known: known,
 			rng: rand.New(rand.NewPCG(r.Seed, uint64(r.Client)<<8+1+uint64(i))),
 		}
 		working.Go(func() { w.work(ctx) })
@@ -144,22 +149,42 @@ type worker struct {
 	counter *redis.Client
 	ops     int64
 	rng     *rand.Rand
-	known   map[int64]*held
+	known   *memory
 }
 
-// held is what a worker knows of an approval.
+// held is what a client knows of an approval.
 type held struct {
 	gate.Request
+	i       int64
 	id      gate.ID
 	digest  gate.Digest
 	token   secret.String
-	attempt string
+	attempt string // the last one made
 	presses []gate.Decision
+}
+
+// memory is shared by the workers of one client, and dies with it.
+type memory struct {
+	mu sync.Mutex
+	of map[int64]held
+}
+
+func (m *memory) recall(i int64) (held, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, ok := m.of[i]
+	return h, ok
+}
+
+func (m *memory) learn(h held) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of[h.i] = h
 }
 
 func (w *worker) work(ctx context.Context) {
 	for ctx.Err() == nil {
-		n, err := w.counter.Incr(ctx, "operations").Result()
+		n, err := w.counter.Incr(ctx, counterKey).Result()
 		if err != nil || n > w.ops {
 			return
 		}
@@ -176,16 +201,16 @@ func (w *worker) work(ctx context.Context) {
 
 // about is what the clients ask about for the i-th time. All know the same; two
 // in three have an idempotency key, the others an id that all will choose.
-func (w *worker) about(i int64) *held {
-	if h := w.known[i]; h != nil {
+func (w *worker) about(i int64) held {
+	if h, ok := w.known.recall(i); ok {
 		return h
 	}
-	h := &held{Request: gate.Request{
+	h := held{i: i, Request: gate.Request{
 		Call: gate.Call{
 			Server: "k8s", Tool: fmt.Sprintf("%s_%d", []string{"one", "two", "now", "one", "two"}[i%5], i),
 			Args: json.RawMessage(`{"namespace":"prod"}`),
 		},
-		Requester: gate.Requester{Key: hermes, Agent: fmt.Sprint("agent-", i), Attended: true},
+		Requester: gate.Requester{Key: hermes, Agent: fmt.Sprint("agent-", i), Attended: true}, // an agent of its own: none has too many waiting
 	}}
 	if i%4 == 0 {
 		h.Request.Mode = gate.Deferred
@@ -199,35 +224,34 @@ func (w *worker) about(i int64) *held {
 	if h.digest, err = h.Call.Digest(); err != nil {
 		panic(err) // it is a constant
 	}
-	w.known[i] = h
 	return h
 }
 
 // act does something to an approval. What it is answered is in the history,
 // and nobody looks at it here but to go on from it.
-func (w *worker) act(ctx context.Context, h *held) {
+func (w *worker) act(ctx context.Context, h held) {
 	switch n := w.rng.IntN(100); {
-	case h.id == "" || n < 12:
+	case h.id == "" || n < 8:
 		w.ask(ctx, h)
-	case n < 34:
+	case n < 32:
 		w.decide(ctx, h, gate.Approve)
-	case n < 37:
+	case n < 34:
 		w.decide(ctx, h, gate.Deny)
-	case n < 43:
+	case n < 40:
 		w.pressAgain(ctx, h)
-	case n < 70:
+	case n < 66:
 		w.dispatch(ctx, h)
-	case n < 78:
+	case n < 76:
 		w.report(ctx, h)
-	case n < 80:
+	case n < 77:
 		_ = w.Cancel(ctx, gate.Principal{Key: hermes}, h.id, "")
-	case n < 82:
+	case n < 78:
 		_, _ = w.Revoke(ctx, h.id, w.voter(), "")
-	case n < 84:
+	case n < 79:
 		_ = w.Undeliverable(ctx, h.id)
-	case n < 86:
+	case n < 81:
 		_ = w.Settle(ctx, h.id, w.voter(), w.outcome(), "")
-	case n < 90:
+	case n < 84:
 		_, _, _ = w.store.Sweep(ctx, 1+w.rng.IntN(20))
 	default:
 		w.store.repeat()
@@ -241,17 +265,19 @@ func (w *worker) outcome() gate.State {
 }
 
 // ask comes through the gate's front door, or with an id of its own choice.
-func (w *worker) ask(ctx context.Context, h *held) {
+func (w *worker) ask(ctx context.Context, h held) {
 	if h.Key == "" {
 		_, _ = w.store.Open(ctx, w.opening(h))
+		w.known.learn(h)
 		return
 	}
 	if r, err := w.Check(ctx, h.Request); err == nil && r.Approval != nil {
 		h.id = r.Approval.ID
+		w.known.learn(h)
 	}
 }
 
-func (w *worker) opening(h *held) gate.Opening {
+func (w *worker) opening(h held) gate.Opening {
 	rule := w.Policy().Rule(&gate.Facts{Call: &h.Call, Requester: &h.Requester})
 	o := gate.Opening{
 		ID: h.id,
@@ -266,13 +292,14 @@ func (w *worker) opening(h *held) gate.Opening {
 	return o
 }
 
-func (w *worker) decide(ctx context.Context, h *held, c gate.Choice) {
+func (w *worker) decide(ctx context.Context, h held, c gate.Choice) {
 	d := gate.Decision{ID: h.id, Voter: w.voter(), Choice: c, Digest: h.digest, Nonce: w.hex()}
-	h.presses = append(h.presses, d)
+	h.presses = append(slices.Clone(h.presses), d)
+	w.known.learn(h)
 	w.press(ctx, d)
 }
 
-func (w *worker) pressAgain(ctx context.Context, h *held) {
+func (w *worker) pressAgain(ctx context.Context, h held) {
 	if len(h.presses) > 0 {
 		w.press(ctx, h.presses[w.rng.IntN(len(h.presses))])
 	}
@@ -284,7 +311,7 @@ func (w *worker) press(ctx context.Context, d gate.Decision) {
 
 // dispatch spends the token: as another attempt, as the same again, or as one
 // of another call.
-func (w *worker) dispatch(ctx context.Context, h *held) {
+func (w *worker) dispatch(ctx context.Context, h held) {
 	if !h.token.Set() || w.rng.IntN(4) == 0 {
 		v, err := w.Get(ctx, gate.Principal{Key: hermes}, h.id)
 		if err != nil || !v.Ruling.Token.Set() {
@@ -300,12 +327,13 @@ func (w *worker) dispatch(ctx context.Context, h *held) {
 		s.Call.Target = "elsewhere"
 	}
 	h.attempt = s.Attempt
+	w.known.learn(h)
 	_, _ = once(w.store, call{Method: dispatch, ID: h.id, Consumption: &gate.Consumption{Attempt: s.Attempt}}, func() (gate.Ruling, error) {
 		return w.Consume(ctx, s)
 	})
 }
 
-func (w *worker) report(ctx context.Context, h *held) {
+func (w *worker) report(ctx context.Context, h held) {
 	r := gate.Reporting{Principal: hermes, ID: h.id, Token: h.token, Attempt: h.attempt, Outcome: w.outcome()}
 	if w.rng.IntN(4) == 0 {
 		r.Attempt = ""

@@ -12,25 +12,14 @@
 package history
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/anishathalye/porcupine"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/store"
@@ -56,7 +45,7 @@ func TestHistories(t *testing.T) {
 		seed := seed + uint64(i)
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			(&run{T: t, seed: seed, ops: setting(t, "HISTORY_OPS", 1500)}).check()
+			(&run{T: t, seed: seed, ops: setting(t, "HISTORY_OPS", 2000)}).check()
 		})
 	}
 }
@@ -82,8 +71,7 @@ type run struct {
 	ops  int64
 	dir  string // of the clients' files
 
-	killed int
-	mu     sync.Mutex
+	killed atomic.Int64
 }
 
 func (r *run) check() {
@@ -105,22 +93,45 @@ func (r *run) check() {
 		r.Fatal(err)
 	}
 	entries := r.log(db)
-	r.Logf("%d calls, %d log entries, %d clients killed, played in %v", len(ops), len(entries), r.killed, played)
-
-	start = time.Now()
 	told := readLog(r.T, entries)
+	r.Logf("played in %v: %s; %d log entries, %d clients killed", played, summary(ops, told), len(entries), r.killed.Load())
+
 	holdAgainst(r.T, told, ops)
 	holdPresses(r.T, ops)
-	for i := range finals {
-		holdTimes(r.T, &finals[i])
+	for id := range told {
+		if s, ok := finals[id]; ok {
+			holdTimes(r.T, &s)
+		} else {
+			r.Errorf("%s is in no list", id)
+		}
 	}
-	r.Logf("log checked in %v", time.Since(start))
 	start = time.Now()
 	r.linearize(ops, clock{
 		offset: (before + after) / 2,
 		slack:  max(before-after, after-before) + int64(5*time.Millisecond), // Redis and scripts cut to ms
 	})
 	r.Logf("linearized in %v", time.Since(start))
+}
+
+// summary tells how much of everything there was: a history in which nothing
+// happened proves nothing.
+func summary(ops []*op, log map[gate.ID]*story) string {
+	unknown, refused, dispatched := 0, 0, 0
+	for _, o := range ops {
+		switch {
+		case o.answer == nil:
+			unknown++
+		case o.answer.No != nil:
+			refused++
+		}
+	}
+	for _, s := range log {
+		if s.attempt != "" {
+			dispatched++
+		}
+	}
+	return fmt.Sprintf("%d calls, %d of them refused and %d without an answer; %d approvals, %d dispatched",
+		len(ops), refused, unknown, len(log), dispatched)
 }
 
 // offset is how much the clock that Redis goes by is ahead of ours.
@@ -145,84 +156,10 @@ func (r *run) policy() gate.Version {
 	return p.Version()
 }
 
-// play runs all clients at once. Each lives for a seeded while, is then killed
-// and replaced, until one finds that enough was done.
-func (r *run) play(network, socket string) {
-	var wg sync.WaitGroup
-	for slot := range clients {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(r.seed, 1+uint64(slot)))
-			for life := 0; r.Context().Err() == nil; life++ {
-				number := 1 + slot + life*clients
-				done := r.client(role{
-					Seed: r.seed, Client: number, Store: network, Counter: socket, Ops: r.ops,
-					File: filepath.Join(r.dir, fmt.Sprintf("%03d.jsonl", number)),
-				}, time.Duration(400+rng.IntN(3000))*time.Millisecond)
-				if done {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// client runs one client process for at most life, counted from when it is
-// ready. It reports whether the client ended by itself.
-func (r *run) client(as role, life time.Duration) (done bool) {
-	r.Helper()
-	env, err := json.Marshal(as)
-	if err != nil {
-		r.Error(err)
-		return true
-	}
-	cmd := exec.CommandContext(r.Context(), os.Args[0]) // killed with SIGKILL
-	cmd.Env = append(os.Environ(), roleEnv+"="+string(env))
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	leash, err1 := cmd.StdinPipe()
-	out, err2 := cmd.StdoutPipe()
-	if err := cmp.Or(err1, err2, cmd.Start()); err != nil {
-		r.Error(err)
-		return true
-	}
-	defer leash.Close()
-	ended := make(chan struct{})
-	var killed sync.WaitGroup
-	shot := false
-	_, _ = out.Read(make([]byte, len("ready")))
-	killed.Go(func() {
-		pause(ended, life)
-		select {
-		case <-ended:
-		default:
-			shot = cmd.Process.Kill() == nil
-		}
-	})
-	_, _ = out.Read(make([]byte, 16)) // the rest of the line
-	for buf := make([]byte, 16); ; {
-		if _, err := out.Read(buf); err != nil {
-			break
-		}
-	}
-	close(ended)
-	killed.Wait()
-	err = cmd.Wait()
-	if err != nil && !shot {
-		r.Errorf("client %d: %v\n%s", as.Client, err, stderr.String())
-		return true
-	}
-	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.killed++
-	}
-	return err == nil
-}
-
 // finals reads everything once more when all is quiet, as one more client.
-func (r *run) finals(db *store.Redis) (all []gate.Snapshot) {
+func (r *run) finals(db *store.Redis) map[gate.ID]gate.Snapshot {
 	r.Helper()
+	all := map[gate.ID]gate.Snapshot{}
 	f, err := os.Create(filepath.Join(r.dir, "final.jsonl"))
 	if err != nil {
 		r.Fatal(err)
@@ -239,7 +176,7 @@ func (r *run) finals(db *store.Redis) (all []gate.Snapshot) {
 			if err != nil {
 				r.Fatal(err)
 			}
-			all = append(all, s)
+			all[s.ID] = s
 		}
 		if cursor = page.Next; cursor == "" {
 			return all
@@ -261,127 +198,3 @@ func (r *run) log(db *store.Redis) (all []gate.Entry) {
 		pos = entries[len(entries)-1].Pos
 	}
 }
-
-// linearize looks, for each approval by itself, for an order of all calls that
-// explains every answer.
-func (r *run) linearize(ops []*op, c clock) {
-	r.Helper()
-	m, parts := model(c), split(ops)
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		history := operations(parts[name])
-		result, info := porcupine.CheckOperationsVerbose(m, history, time.Minute)
-		if result == porcupine.Ok {
-			continue
-		}
-		r.Errorf("%s: %s; no order of these calls explains their answers:\n%s", name, result, describe(parts[name]))
-		file := filepath.Join(r.ArtifactDir(), strings.ReplaceAll(name, "/", "_")+".html")
-		if err := porcupine.VisualizePath(m, info, file); err != nil {
-			r.Error(err)
-		}
-	}
-}
-
-// split sorts calls by the approval they are about: the one that a key names,
-// or that has the id.
-func split(ops []*op) map[string][]*op {
-	names := map[gate.ID]string{}
-	for _, o := range ops {
-		if o.Method == "open" && o.Key != "" {
-			names[o.ID] = o.Key
-		}
-	}
-	parts := map[string][]*op{}
-	for _, o := range ops {
-		silent := o.answer == nil && (o.Method == "get" || o.Method == "find")
-		if o.Method == dispatch || o.Method == press || silent {
-			continue
-		}
-		name := cmp.Or(o.Key, names[o.ID], string(o.ID))
-		parts[name] = append(parts[name], o)
-	}
-	return parts
-}
-
-func operations(ops []*op) (out []porcupine.Operation) {
-	for _, o := range ops {
-		out = append(out, porcupine.Operation{ClientId: o.client, Input: o, Call: o.from, Return: o.to})
-	}
-	return out
-}
-
-func describe(ops []*op) string {
-	var b strings.Builder
-	for _, o := range ops {
-		to := "    never"
-		if o.to != forever {
-			to = fmt.Sprintf("%9d", (o.to-ops[0].from)/1000)
-		}
-		fmt.Fprintf(&b, "%9d -%s us  client %3d  %s\n", (o.from-ops[0].from)/1000, to, o.client, o)
-	}
-	return b.String()
-}
-
-// String is a call and its answer on one line.
-func (o *op) String() string {
-	c := o.call
-	if c.Opening != nil { // of which most is the same everywhere
-		short := *c.Opening
-		short.Subject = gate.Subject{}
-		c.Opening = &short
-	}
-	if c.Ballot != nil {
-		short := *c.Ballot
-		short.Digest = gate.Digest{}
-		short.Vote = gate.Vote{Voter: gate.Voter{Person: short.Vote.Voter.Person}, Choice: short.Vote.Choice, Nonce: short.Vote.Nonce}
-		c.Ballot = &short
-	}
-	return compact(c) + " -> " + compact(o.answer)
-}
-
-func compact(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err.Error()
-	}
-	return digests.ReplaceAllString(string(b), "")
-}
-
-// startRedis runs a redis-server on a unix socket until the test ends.
-func startRedis(t *testing.T) (socket string) {
-	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	switch {
-	case err != nil && os.Getenv("CI") == "true":
-		t.Fatal("no redis-server on the PATH; CI must test against a real one")
-	case err != nil:
-		t.Skip("no redis-server on the PATH: install redis-server 7.0 or later")
-	}
-	dir, err := os.MkdirTemp("", "redis") // t.TempDir is too long for a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket = filepath.Join(dir, "s")
-	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--dir", dir, "--logfile", "log",
-		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("redis-server: %v", err)
-		}
-	})
-	db := redis.NewClient(&redis.Options{
-		Network: "unix", Addr: socket, MaxRetries: 100, MinRetryBackoff: 5 * time.Millisecond, MaxRetryBackoff: 50 * time.Millisecond,
-	})
-	defer db.Close()
-	if err := db.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	return socket
-}
-
-// digests are 32 numbers in JSON, and tell a reader nothing.
-var digests = regexp.MustCompile(`,?"Digest":\[[0-9,]+\]`)

@@ -126,8 +126,9 @@ func millis(t time.Time) int64 {
 // takes part; gate never sees the difference.
 type recorder struct {
 	gate.Store
-	w io.Writer
-	n atomic.Int64
+	w    io.Writer
+	n    atomic.Int64
+	pace atomic.Int64 // how long a call takes, in nanoseconds
 
 	mu   sync.Mutex
 	rng  *rand.Rand
@@ -153,10 +154,12 @@ func recorded[T any](r *recorder, c call, f func() (T, error)) (T, error) {
 
 func once[T any](r *recorder, c call, f func() (T, error)) (T, error) {
 	op := r.n.Add(1)
-	r.write(line{Op: op, At: monotonic(), Call: &c})
+	start := monotonic()
+	r.write(line{Op: op, At: start, Call: &c})
 	v, err := f()
-	at := monotonic()
-	r.write(line{Op: op, At: at, Answer: answered(v, err)})
+	end := monotonic()
+	r.write(line{Op: op, At: end, Answer: answered(v, err)})
+	r.pace.Add((end - start - r.pace.Load()) / 8)
 	return v, err
 }
 
@@ -204,14 +207,16 @@ func (r *recorder) repeat() {
 	}
 }
 
-// hasten cuts most deadlines short.
+// hasten cuts most deadlines short, to what some calls take, so that time comes
+// between them on a slow machine and on a fast one.
 func (r *recorder) hasten(d time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d == 0 || r.rng.IntN(3) == 0 {
 		return d
 	}
-	return time.Duration(10+r.rng.IntN(150)) * time.Millisecond
+	calls := time.Duration(3 + r.rng.IntN(60))
+	return max(calls*time.Duration(r.pace.Load()), 5*time.Millisecond).Truncate(time.Millisecond)
 }
 
 type none struct{}

@@ -1,0 +1,106 @@
+//go:build unix
+
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// linearize looks, for each approval by itself, for an order of all calls that
+// explains every answer.
+func (r *run) linearize(ops []*op, c clock) {
+	r.Helper()
+	m, parts := model(c), split(ops)
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		history := operations(parts[name])
+		result, info := porcupine.CheckOperationsVerbose(m, history, time.Minute)
+		if result == porcupine.Ok {
+			continue
+		}
+		r.Errorf("%s: %s; no order of these calls explains their answers:\n%s", name, result, describe(parts[name]))
+		file := filepath.Join(r.ArtifactDir(), strings.ReplaceAll(name, "/", "_")+".html")
+		if err := porcupine.VisualizePath(m, info, file); err != nil {
+			r.Error(err)
+		}
+	}
+}
+
+// split sorts calls by the approval they are about: the one that a key names,
+// or that has the id.
+func split(ops []*op) map[string][]*op {
+	names := map[gate.ID]string{}
+	for _, o := range ops {
+		if o.Method == "open" && o.Key != "" {
+			names[o.ID] = o.Key
+		}
+	}
+	parts := map[string][]*op{}
+	for _, o := range ops {
+		silent := o.answer == nil && (o.Method == "get" || o.Method == "find")
+		if o.Method == dispatch || o.Method == press || silent {
+			continue
+		}
+		name := cmp.Or(o.Key, names[o.ID], string(o.ID))
+		parts[name] = append(parts[name], o)
+	}
+	return parts
+}
+
+func operations(ops []*op) (out []porcupine.Operation) {
+	for _, o := range ops {
+		out = append(out, porcupine.Operation{ClientId: o.client, Input: o, Call: o.from, Return: o.to})
+	}
+	return out
+}
+
+func describe(ops []*op) string {
+	var b strings.Builder
+	for _, o := range ops {
+		to := "    never"
+		if o.to != forever {
+			to = fmt.Sprintf("%9d", (o.to-ops[0].from)/1000)
+		}
+		fmt.Fprintf(&b, "%9d -%s us  client %3d  %s\n", (o.from-ops[0].from)/1000, to, o.client, o)
+	}
+	return b.String()
+}
+
+// String is a call and its answer on one line.
+func (o *op) String() string {
+	c := o.call
+	if c.Opening != nil { // of which most is the same everywhere
+		short := *c.Opening
+		short.Subject = gate.Subject{}
+		c.Opening = &short
+	}
+	if c.Ballot != nil {
+		short := *c.Ballot
+		short.Digest = gate.Digest{}
+		short.Vote = gate.Vote{Voter: gate.Voter{Person: short.Vote.Voter.Person}, Choice: short.Vote.Choice, Nonce: short.Vote.Nonce}
+		c.Ballot = &short
+	}
+	return compact(c) + " -> " + compact(o.answer)
+}
+
+func compact(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return digests.ReplaceAllString(string(b), "")
+}
+
+// digests are 32 numbers in JSON, and tell a reader nothing.
+var digests = regexp.MustCompile(`,?"Digest":\[[0-9,]+\]`)
