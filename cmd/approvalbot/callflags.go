@@ -67,11 +67,11 @@ func readArgs(text string, in io.Reader) (json.RawMessage, error) {
 	case text == "-":
 		return readLimited(in, "standard input")
 	case isFile:
-		f, err := os.Open(name)
+		f, err := os.Open(name) //nolint:gosec // the file that the caller names
 		if err != nil {
 			return nil, fmt.Errorf("--args: %w", err)
 		}
-		defer f.Close() //nolint:errcheck // only read
+		defer func() { _ = f.Close() }()
 		return readLimited(f, name)
 	}
 	return json.RawMessage(text), nil

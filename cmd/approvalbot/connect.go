@@ -18,7 +18,7 @@ import (
 const (
 	envURL       = "APPROVALBOT_URL"
 	envToken     = "APPROVALBOT_TOKEN"
-	envTokenFile = "APPROVALBOT_TOKEN_FILE" //nolint:gosec // a name
+	envTokenFile = "APPROVALBOT_TOKEN_FILE"
 	defaultURL   = "http://127.0.0.1:8080"
 )
 
@@ -63,11 +63,11 @@ func explainRefusal(err error) error {
 	if !ok {
 		return err
 	}
-	text := gate.Clean(cmp.Or(refused.Detail, refused.Title))
+	texts := []string{gate.Clean(cmp.Or(refused.Detail, refused.Title))}
 	for _, f := range refused.Fields {
-		text += fmt.Sprintf("; %s: %s", gate.Clean(f.Field), gate.Clean(f.Text))
+		texts = append(texts, gate.Clean(f.Field)+": "+gate.Clean(f.Text))
 	}
-	return fmt.Errorf("%s (%s)", text, gate.Clean(refused.Code))
+	return fmt.Errorf("%s (%s)", strings.Join(texts, "; "), gate.Clean(refused.Code))
 }
 
 // lister is what looking up a short id needs.

@@ -71,7 +71,7 @@ func demo(ctx context.Context, p process, f demoFlags) error {
 	if !f.auto {
 		link = console.NewDemoLink(demoApprover)
 	}
-	svc, err := assemble(cfg, st, replicaName("demo"), link, log)
+	svc, err := assemble(ctx, cfg, st, replicaName("demo"), link, log)
 	if err != nil {
 		return err
 	}

@@ -110,18 +110,24 @@ func newBrowser(t *testing.T, link string) *browser {
 
 func (b *browser) get(link string) string {
 	b.t.Helper()
-	resp, err := b.http.Get(link) //nolint:noctx // the client has a test of its own
-	return b.read(resp, err)
+	return b.send(http.MethodGet, link, "")
 }
 
-func (b *browser) post(path string, form url.Values) string {
+func (b *browser) post(path string, form url.Values) {
 	b.t.Helper()
-	resp, err := b.http.PostForm(b.base.ResolveReference(&url.URL{Path: path}).String(), form) //nolint:noctx // as above
-	return b.read(resp, err)
+	b.send(http.MethodPost, b.base.ResolveReference(&url.URL{Path: path}).String(), form.Encode())
 }
 
-func (b *browser) read(resp *http.Response, err error) string {
+func (b *browser) send(method, link, form string) string {
 	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), method, link, strings.NewReader(form))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if form != "" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	resp, err := b.http.Do(req)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -159,7 +165,7 @@ func TestDemoTakesAFreePortIfItsOwnIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // a test's
+	defer func() { _ = l.Close() }()
 	if strings.HasSuffix(l.Addr().String(), ":8080") {
 		t.Error("two listen on one port")
 	}

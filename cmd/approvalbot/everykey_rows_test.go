@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"strings"
@@ -20,7 +19,7 @@ keys:
 // bound is the address that serve listens at.
 func bound(l *lab) string {
 	log := newLogbook()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(l.t.Context())
 	l.t.Cleanup(cancel)
 	args := []string{"serve", "--config", l.path("approvalbot.yaml"), "--store", "memory"}
 	go run(ctx, process{args: args, env: func(string) string { return "" }, err: log})
@@ -94,22 +93,26 @@ var peopleRows = []keyRow{
 	{"keys[].asserts", hermes("name: a, roles: [agent]"), hermes("name: a, roles: [agent], asserts: [person]"), may, [2]string{"person=no", "person=yes"}},
 	{
 		"keys[].conversations", hermes(`name: a, roles: [agent], asserts: [origin], conversations: ["slack:C*"]`),
-		hermes(`name: a, roles: [agent], asserts: [origin], conversations: ["slack:*"]`), may, [2]string{"origin=yes other=no", "origin=yes other=yes"},
+		hermes(`name: a, roles: [agent], asserts: [origin], conversations: ["slack:*"]`), may,
+		[2]string{"origin=yes other=no", "origin=yes other=yes"},
 	},
 	{"keys[].hash_file", hermes("name: a, roles: [agent]"), strings.Replace(hermes("name: a, roles: [agent]"), "hermes.sha256", "ann.sha256", 1), may, [2]string{"a [agent]", "unknown"}},
 
 	{"people[].name", "@people\npeople: [{name: ann}, {name: bo}]", "@people\npeople: [{name: ann}, {name: bob}]", loaded, [2]string{"taken", "refused: "}},
 	{
 		"people[].keys", with("quorum: 2") + "people: [{name: ann}, {name: bo}, {name: cy, keys: [hermes]}]", with("quorum: 2") + "people: [{name: ann, keys: [hermes]}, {name: bo}]",
-		approvedBy("ann", "bo"), [2]string{"approved", "pending"},
+		approvedBy("ann", "bo"),
+		[2]string{"approved", "pending"},
 	},
 	{
 		"approvers.default", with("") + "approvers: {default: [one], groups: {one: {keys: [ann]}, two: {keys: [bo]}}}",
-		with("") + "approvers: {default: [two], groups: {one: {keys: [ann]}, two: {keys: [bo]}}}", approvedBy("ann"), [2]string{"approved", "not_approver"},
+		with("") + "approvers: {default: [two], groups: {one: {keys: [ann]}, two: {keys: [bo]}}}", approvedBy("ann"),
+		[2]string{"approved", "not_approver"},
 	},
 	{
 		"approvers.groups.*.keys", with("") + "approvers: {default: [one], groups: {one: {keys: [ann, bo]}}}",
-		with("") + "approvers: {default: [one], groups: {one: {keys: [bo]}}}", approvedBy("ann"), [2]string{"approved", "not_approver"},
+		with("") + "approvers: {default: [one], groups: {one: {keys: [bo]}}}", approvedBy("ann"),
+		[2]string{"approved", "not_approver"},
 	},
 }
 
@@ -169,7 +172,7 @@ func voted(choice gate.Choice, scope gate.Scope) func(*lab) string {
 
 func shownArgs(l *lab) string {
 	args, _ := l.gate().Shown(l.asked())
-	return string(json.RawMessage(args))
+	return string(args)
 }
 
 const rules = "approvals.tool_gate.rules[]."
@@ -199,6 +202,7 @@ var ruleRows = []keyRow{
 	{rules + "redact", with(""), with("redact: [args.token]"), shownArgs, [2]string{`"abc"`, "redacted"}},
 	{
 		rules + "risk", of(`name: r, match: {when: 'args.env == "x"'}, redact: [args.env]`),
-		of(`name: r, match: {when: 'args.env == "x"'}, redact: [args.env], risk: high`), loaded, [2]string{"taken", "refused: "},
+		of(`name: r, match: {when: 'args.env == "x"'}, redact: [args.env], risk: high`), loaded,
+		[2]string{"taken", "refused: "},
 	},
 }

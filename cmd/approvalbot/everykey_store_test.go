@@ -47,7 +47,7 @@ func listen(t *testing.T, h *home) *listener {
 			if err != nil {
 				return
 			}
-			go l.note(c)
+			go l.note(t.Context(), c)
 		}
 	}()
 	return l
@@ -90,8 +90,8 @@ func (l *listener) say(format string, args ...any) {
 	l.told += fmt.Sprintf(format+"\n", args...)
 }
 
-func (l *listener) note(c net.Conn) {
-	defer c.Close() //nolint:errcheck // nothing more to say
+func (l *listener) note(ctx context.Context, c net.Conn) {
+	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(patience))
 	first := make([]byte, 1)
 	if n, _ := c.Read(first); n == 0 {
@@ -100,7 +100,7 @@ func (l *listener) note(c net.Conn) {
 	var conn net.Conn = &behind{c, first}
 	if first[0] == 0x16 { // a handshake
 		safe := tls.Server(conn, l.tls)
-		if err := safe.HandshakeContext(context.Background()); err != nil {
+		if err := safe.HandshakeContext(ctx); err != nil {
 			return
 		}
 		state := safe.ConnectionState()
@@ -184,8 +184,8 @@ func opens(l *lab) string {
 	if err != nil {
 		return err.Error()
 	}
-	closing(nil, st)
-	return st.name
+	defer func() { _ = st.Close() }()
+	return "opened " + st.name
 }
 
 func durability(l *lab) string {
@@ -193,7 +193,7 @@ func durability(l *lab) string {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // it never connected
+	defer func() { _ = s.Close() }()
 	return string(s.Durability())
 }
 
@@ -206,7 +206,7 @@ func redisTLS(fields string) string {
 }
 
 var storeRows = []keyRow{
-	{"store", "@people", "@people\nstore: memory", opens, [2]string{"no store is chosen", "memory"}},
+	{"store", "@people", "@people\nstore: memory", opens, [2]string{"no store is chosen", "opened memory"}},
 	{"store.durability", strings.Replace(redis(""), "{redis: {a", "{durability: strict, redis: {a", 1), strings.Replace(redis(""), "{redis: {a", "{durability: standard, redis: {a", 1), durability, [2]string{"strict", "standard"}},
 	{"store.redis.addrs", redis(""), "@people # {redis}\nstore: {redis: {addrs: [\"127.0.0.1:1\"]}}", told, [2]string{"info", "127.0.0.1:1"}},
 	{"store.redis.db", redis(", db: 3"), redis(", db: 4"), told, [2]string{"select 3", "select 4"}},

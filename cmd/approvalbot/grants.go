@@ -55,8 +55,13 @@ func (s screen) grants(grants []wire.Grant, now time.Time) error {
 			uses += fmt.Sprintf("/%d", g.MaxUses)
 		}
 		rows = append(rows, []cell{
-			{shortID(g.ID), bold}, {gate.Clean(g.Scope), plain}, {when(moment(g.Expires), now), plain}, {uses, plain},
-			{brief(g.By, 16), plain}, {brief(g.Requester.Key, 16), plain}, {covers(g), cyan},
+			{shortID(g.ID), bold},
+			{gate.Clean(g.Scope), plain},
+			{when(moment(g.Expires), now), plain},
+			{uses, plain},
+			{brief(g.By, 16), plain},
+			{brief(g.Requester.Key, 16), plain},
+			{covers(g), cyan},
 		})
 	}
 	return s.table([]string{"ID", "SCOPE", "ENDS", "USES", "BY", "FOR", "COVERS"}, rows)

@@ -133,7 +133,7 @@ type testServer struct {
 // serve runs a server of its own port on memory.
 func (h *home) serve(flags ...string) *testServer {
 	h.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(h.t.Context())
 	log := newLogbook()
 	done := make(chan int, 1)
 	args := append([]string{"serve", "--config", h.path("approvalbot.yaml"), "--listen", "127.0.0.1:0"}, flags...)

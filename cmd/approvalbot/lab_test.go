@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -15,9 +14,9 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// lab is a config file that was read, and what was made of it. In the text, a
-// line "@people" stands for the keys of newHome, and {redis} for the address of a server that
-// only listens.
+// lab is a config file that was read, and what was made of it. In its text a
+// line "@people" stands for the keys of newHome, and {redis} for the address of
+// a server that only listens.
 type lab struct {
 	*home
 	cfg      *config.Loaded // nil: refused
@@ -61,7 +60,7 @@ func (l *lab) gate() *gate.Gate {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { closing(log, st) })
-	svc, err := assemble(l.cfg, st, "lab", nil, log)
+	svc, err := assemble(l.t.Context(), l.cfg, st, "lab", nil, log)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -148,13 +147,11 @@ func approvedBy(names ...string) func(*lab) string {
 	}
 }
 
-func fingerprints(l *lab) string { return strings.Join(l.cfg.Keyring.Fingerprints(), " ") }
-
 // cookie is what the console sets for who logs in.
 func cookie(l *lab) string {
 	l.gate()
 	form := url.Values{"key": {l.keys["ann"].Reveal()}}
-	req := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/console/login", strings.NewReader(form.Encode()))
+	req := httptest.NewRequestWithContext(l.t.Context(), http.MethodPost, "/console/login", strings.NewReader(form.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w := httptest.NewRecorder()
 	l.web.ServeHTTP(w, req)

@@ -27,7 +27,7 @@ func main() {
 	os.Exit(code)
 }
 
-func isTTY(f *os.File) bool { return term.IsTerminal(int(f.Fd())) } //nolint:gosec // a file descriptor
+func isTTY(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // process is what the operating system gives a program; tests pass their own.
 type process struct {
@@ -64,7 +64,7 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // run is main without the process around it.
 func run(ctx context.Context, p process) int {
-	root := newRoot(p)
+	root := newRoot(p) //nolint:contextcheck // cobra hands it on
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK

@@ -179,15 +179,13 @@ func approversOf(r *gate.Rule) []string {
 
 // explained prints a dry run in words.
 func (s screen) explained(w wire.Would) error {
-	var head string
-	st := plain
+	head, st := "It would be blocked.", red
 	switch gate.Verdict(w.Verdict) {
 	case gate.Allow:
 		head, st = "It would run at once.", green
 	case gate.Ask:
 		head, st = "It would be held until people approve it.", yellow
-	default:
-		head, st = "It would be blocked.", red
+	case gate.Block:
 	}
 	if err := s.line("%s", s.styled(st, head)); err != nil {
 		return err
@@ -204,23 +202,22 @@ func (s screen) explained(w wire.Would) error {
 
 // because says in words why a call would be ruled on as it would.
 func because(w wire.Would) string {
-	switch gate.Reason(w.Rung) {
-	case gate.RungDisabled:
-		return "the gate is disabled"
-	case gate.RungOff:
-		return "approvals.mode is off"
-	case gate.RungFloor:
-		return "it is on the deny list, the floor"
-	case gate.RungUndesignated:
-		switch {
-		case w.Rule == "":
-			return "no rule matches it"
-		case w.Reason == string(gate.ReasonRuleDenied):
-			return "its rule denies it"
-		}
+	rung := gate.Reason(w.Rung)
+	switch {
+	case rung == gate.RungUndesignated && w.Rule == "":
+		return "no rule matches it"
+	case rung == gate.RungUndesignated && w.Reason != "":
+		return "its rule denies it"
+	case rung == gate.RungUndesignated:
 		return "its rule allows it"
-	case gate.RungMode:
-		return "nobody attends, and unattended calls are denied"
 	}
-	return "its rule asks"
+	return rungText[rung]
+}
+
+var rungText = map[gate.Reason]string{
+	gate.RungDisabled: "the gate is disabled",
+	gate.RungFloor:    "it is on the deny list, the floor",
+	gate.RungOff:      "approvals.mode is off",
+	gate.RungMode:     "nobody attends, and unattended calls are denied",
+	gate.RungAsk:      "its rule asks",
 }

@@ -29,17 +29,21 @@ func (r *refresher) reload(ctx context.Context) {
 		}
 	}
 	if cfg == nil {
-		r.log.ErrorContext(ctx, "RELOAD REFUSED: the old policy stays in force", "file", r.file, "policy", shortVersion(r.gate.Policy()))
+		r.refused(ctx, "mistakes in the file")
 		return
 	}
 	if err := r.gate.SetPolicy(ctx, cfg.Policy, "reload of "+r.file); err != nil {
-		r.log.ErrorContext(ctx, "RELOAD REFUSED: "+gate.PublicText(err), "file", r.file, "policy", shortVersion(r.gate.Policy()))
+		r.refused(ctx, gate.PublicText(err))
 		return
 	}
 	if keys := needRestart(r.was, cfg.Config); len(keys) > 0 {
 		r.log.WarnContext(ctx, "only a restart puts these changes in force", "keys", keys)
 	}
 	r.log.InfoContext(ctx, "reloaded", "policy", shortVersion(cfg.Policy), "rules", len(cfg.Policy.Rules()))
+}
+
+func (r *refresher) refused(ctx context.Context, why string) {
+	r.log.ErrorContext(ctx, "RELOAD REFUSED: the old policy stays in force", "why", why, "file", r.file, "policy", shortVersion(r.gate.Policy()))
 }
 
 // reloadable are the sections that make the policy.

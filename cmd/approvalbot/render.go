@@ -61,8 +61,12 @@ func pendingRow(a *wire.Approval, now time.Time) []cell {
 		urgency = yellow
 	}
 	return []cell{
-		{shortID(a.ID), bold}, {when(due(a), now), urgency}, {gate.Clean(a.Mode), plain},
-		{brief(agentOf(a), 16), plain}, {brief(a.Rule, 20), dim}, {callLine(a), cyan},
+		{shortID(a.ID), bold},
+		{when(due(a), now), urgency},
+		{gate.Clean(a.Mode), plain},
+		{brief(agentOf(a), 16), plain},
+		{brief(a.Rule, 20), dim},
+		{callLine(a), cyan},
 	}
 }
 
@@ -116,12 +120,18 @@ func approvalFields(a *wire.Approval, now time.Time) []field {
 		failedOver = "the store failed over " + when(moment(a.FailedOver), now) + "; this may already have run"
 	}
 	return []field{
-		{"tool", gate.Visible(a.Call.Tool), cyan}, {"target", gate.Visible(a.Call.Target), cyan},
-		{"server", gate.Visible(a.Call.Server), plain}, {"asked by", who, plain},
-		{"session", gate.Clean(a.Requester.Session), plain}, {"why", why, plain},
-		{"rule", gate.Clean(a.Rule), plain}, {"mode", gate.Clean(a.Mode), plain},
-		{"silence", silence(a, now), yellow}, {"careful", failedOver, red},
-		{"asks again as", gate.Clean(a.Successor), plain}, {"in place of", gate.Clean(a.Predecessor), plain},
+		{"tool", gate.Visible(a.Call.Tool), cyan},
+		{"target", gate.Visible(a.Call.Target), cyan},
+		{"server", gate.Visible(a.Call.Server), plain},
+		{"asked by", who, plain},
+		{"session", gate.Clean(a.Requester.Session), plain},
+		{"why", why, plain},
+		{"rule", gate.Clean(a.Rule), plain},
+		{"mode", gate.Clean(a.Mode), plain},
+		{"silence", silence(a, now), yellow},
+		{"careful", failedOver, red},
+		{"asks again as", gate.Clean(a.Successor), plain},
+		{"in place of", gate.Clean(a.Predecessor), plain},
 		{"digest", gate.Clean(a.Digest), dim},
 	}
 }

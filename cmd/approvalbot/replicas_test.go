@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 // startRedis runs a Redis of its own, and returns its socket.
@@ -41,7 +41,7 @@ func startRedis(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--dir", dir, //nolint:gosec,noctx // found above; ends with the test
+	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--dir", dir,
 		"--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -55,7 +55,7 @@ func startRedis(t *testing.T) string {
 	for lines.Scan() {
 		if strings.Contains(strings.ToLower(lines.Text()), "ready to accept connections") {
 			go func() {
-				for lines.Scan() { //nolint:revive // so that it is never stopped by a full pipe
+				for lines.Scan() { // so that a full pipe never stops it
 				}
 			}()
 			return socket
@@ -74,7 +74,7 @@ type replica struct {
 
 func (h *home) spawn() *replica {
 	h.t.Helper()
-	cmd := exec.Command(os.Args[0], "serve", "--config", h.path("approvalbot.yaml"), "--listen", "127.0.0.1:0") //nolint:gosec,noctx // this binary
+	cmd := exec.Command(os.Args[0], "serve", "--config", h.path("approvalbot.yaml"), "--listen", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	r := &replica{cmd: cmd, log: newLogbook()}
 	cmd.Stderr = r.log

@@ -116,16 +116,19 @@ func (a *asking) answered(p process, r wire.CheckAnswer, jsonOut bool) error {
 // codeOf is the exit code for a call that must not run. What is not listed was
 // refused by people or policy.
 func codeOf(reason string) int {
-	switch gate.Reason(reason) {
-	case gate.ReasonExpired, gate.ReasonCancelled, gate.ReasonLapsed, gate.ReasonUndeliverable, gate.ReasonVoid,
-		gate.ReasonPolicyChanged, gate.ReasonRateLimited, gate.ReasonFrozen, gate.ReasonCooldown:
-		return exitNoDecision
-	case gate.ReasonStoreUnavailable, gate.ReasonChannelUnavailable, gate.ReasonPolicyUnavailable, gate.ReasonClockDoubtful:
-		return exitUnreachable
-	case gate.ReasonGateError:
-		return exitInternal
+	if code, ok := exitCodes[gate.Reason(reason)]; ok {
+		return code
 	}
 	return exitDenied
+}
+
+var exitCodes = map[gate.Reason]int{
+	gate.ReasonExpired: exitNoDecision, gate.ReasonCancelled: exitNoDecision, gate.ReasonLapsed: exitNoDecision,
+	gate.ReasonUndeliverable: exitNoDecision, gate.ReasonVoid: exitNoDecision, gate.ReasonPolicyChanged: exitNoDecision,
+	gate.ReasonRateLimited: exitNoDecision, gate.ReasonFrozen: exitNoDecision, gate.ReasonCooldown: exitNoDecision,
+	gate.ReasonStoreUnavailable: exitUnreachable, gate.ReasonChannelUnavailable: exitUnreachable,
+	gate.ReasonPolicyUnavailable: exitUnreachable, gate.ReasonClockDoubtful: exitUnreachable,
+	gate.ReasonGateError: exitInternal,
 }
 
 // waitFailed is the error of somebody who waits, with its exit code.

@@ -26,7 +26,7 @@ type screen struct {
 func newScreen(p process) screen {
 	s := screen{out: p.out, colour: p.outTTY && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"}
 	if f, ok := p.out.(*os.File); ok && p.outTTY {
-		s.width, _, _ = term.GetSize(int(f.Fd())) //nolint:gosec // a file descriptor
+		s.width, _, _ = term.GetSize(int(f.Fd()))
 	}
 	return s
 }

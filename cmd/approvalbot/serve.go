@@ -56,7 +56,7 @@ func serve(ctx context.Context, p process, f serveFlags) error {
 	}
 	host, _ := os.Hostname()
 	replica := replicaName(host)
-	svc, err := assemble(cfg, st, replica, nil, log)
+	svc, err := assemble(ctx, cfg, st, replica, nil, log)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func sayStart(log *slog.Logger, cfg *config.Loaded, st opened, addr net.Addr, re
 	log.Info("serving", "listen", addr.String(), "store", st.name, "durability", string(st.Durability()),
 		"policy", shortVersion(cfg.Policy), "rules", len(cfg.Policy.Rules()), "gate", gateState(cfg.Policy), "replica", replica)
 	if gateState(cfg.Policy) != "on" {
-		log.Warn("NO CALL IS HELD: the gate is " + gateState(cfg.Policy))
+		log.Warn("NO CALL IS HELD: the gate is disabled or off", "gate", gateState(cfg.Policy))
 	}
 	if st.name == "memory" {
 		log.Warn("the store is in memory: nothing survives this process")

@@ -78,12 +78,12 @@ func (s *server) serve(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	s.log.Info("draining")
+	s.log.InfoContext(ctx, "draining")
 	s.drain()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	if err := web.Shutdown(last); err != nil {
-		s.log.Warn("some requests did not end in time", "err", err)
+		s.log.WarnContext(ctx, "some requests did not end in time", "err", err)
 		return web.Close()
 	}
 	return nil

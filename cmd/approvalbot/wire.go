@@ -78,7 +78,7 @@ type service struct {
 }
 
 // assemble names every concrete part, and is the only place that does.
-func assemble(cfg *config.Loaded, st opened, replica string, demo *console.DemoLink, log *slog.Logger) (*service, error) {
+func assemble(ctx context.Context, cfg *config.Loaded, st opened, replica string, demo *console.DemoLink, log *slog.Logger) (*service, error) {
 	hub := bot.NewHub(st, log)
 	g := gate.New(st, cfg.Keyring, hub, cfg.Policy, log)
 	reaper := &bot.Reaper{Store: st, Refresh: g.Refresh, Log: log}
@@ -90,9 +90,9 @@ func assemble(cfg *config.Loaded, st opened, replica string, demo *console.DemoL
 	if err != nil {
 		return nil, err
 	}
-	drained, end := context.WithCancel(context.Background())
+	drained, end := context.WithCancel(context.WithoutCancel(ctx))
 	return &service{
-		gate: g, handler: routes(web, pages, drained),
+		gate: g, handler: routes(drained, web, pages),
 		drain: func() { web.Drain(); end() },
 		parts: []part{
 			{"hub", forever(hub.Run)},
@@ -130,7 +130,7 @@ func holder(keys *bot.Keys) func(string) (gate.Principal, bool) {
 
 // routes puts API and console behind one listener. Open pages are followed by
 // streams that never end by themselves: they end when the server drains.
-func routes(web, pages http.Handler, drained context.Context) http.Handler {
+func routes(drained context.Context, web, pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", web)
 	mux.Handle("GET /{$}", http.RedirectHandler("/console/", http.StatusSeeOther))
@@ -140,7 +140,7 @@ func routes(web, pages http.Handler, drained context.Context) http.Handler {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		defer context.AfterFunc(drained, cancel)()
-		pages.ServeHTTP(w, r.WithContext(ctx))
+		pages.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the request's
 	})
 	return mux
 }
