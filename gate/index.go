@@ -5,12 +5,9 @@ import "slices"
 // index finds the rules that a call may match without trying them all: by what
 // the tool's name begins with; else, for tool globs that begin with a wildcard,
 // by the server's; else by trying. It only ever narrows: Rule.matches decides.
-type index struct {
-	tool, server prefixes
-	scan         []int // rules that neither name narrows
-}
+type index struct{ tool, server prefixes }
 
-// prefixes are rules by literal prefix.
+// prefixes are rules by literal prefix; the empty one is that of all names.
 type prefixes struct {
 	rules   map[string][]int
 	lengths []int // the lengths of the prefixes, ascending
@@ -19,13 +16,10 @@ type prefixes struct {
 func newIndex(rules []*Rule) *index {
 	x := &index{}
 	for i, r := range rules {
-		switch {
-		case r.tool.narrows():
+		if r.tool.narrows() {
 			x.tool.add(r.tool, i)
-		case r.server.narrows():
+		} else {
 			x.server.add(r.server, i)
-		default:
-			x.scan = append(x.scan, i)
 		}
 	}
 	return x
@@ -40,12 +34,16 @@ func (p *prefixes) add(g *glob, rule int) {
 	if p.rules == nil {
 		p.rules = map[string][]int{}
 	}
-	for _, a := range g.alts {
+	alts := []alternative{{}}
+	if g != nil {
+		alts = g.alts
+	}
+	for _, a := range alts {
 		if at, ok := slices.BinarySearch(p.lengths, len(a.prefix)); !ok {
 			p.lengths = slices.Insert(p.lengths, at, len(a.prefix))
 		}
-		if !slices.Contains(p.rules[a.prefix], rule) {
-			p.rules[a.prefix] = append(p.rules[a.prefix], rule)
+		if at := p.rules[a.prefix]; len(at) == 0 || at[len(at)-1] != rule {
+			p.rules[a.prefix] = append(at, rule)
 		}
 	}
 }
@@ -53,8 +51,7 @@ func (p *prefixes) add(g *glob, rule int) {
 // first returns the position of the first rule that matches, or len(rules).
 func (x *index) first(rules []*Rule, f *Facts) int {
 	best := x.tool.first(rules, f, f.Call.Tool, len(rules))
-	best = x.server.first(rules, f, f.Call.Server, best)
-	return firstOf(x.scan, rules, f, best)
+	return x.server.first(rules, f, f.Call.Server, best)
 }
 
 // first returns the position of the first match before best, else best.

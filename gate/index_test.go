@@ -94,6 +94,9 @@ func BenchmarkRuleUndesignated(b *testing.B) {
 
 func TestACallThatNobodyGatesCostsNoMemory(t *testing.T) {
 	p := manyRules(t, 1_000)
+	if n := len(p.index.tool.rules[""]) + len(p.index.server.rules[""]); n > 0 {
+		t.Errorf("%d rules are tried on every call", n)
+	}
 	if n := testing.AllocsPerRun(100, func() { p.Floor(undesignated); p.Rule(undesignated) }); n > 0 {
 		t.Errorf("%.0f allocations", n)
 	}

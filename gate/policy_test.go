@@ -321,6 +321,7 @@ approvals:
       - {name: minus, match: {tool: m}, quorum: {sre: -1}}
       - {name: pass, match: {tool: p}, action: allow, redact: [args.x], risk: high}
       - {name: high, match: {tool: h, when: 'args.user.name == "root"'}, risk: high, redact: [args.user, args.*.name, args.pass]}
+      - {name: any, match: {tool: i, when: 'args[call.tool] == 1'}, risk: high, redact: [args.x]}
       - {name: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, match: {tool: l}}
 approvers:
   default: [sre, unknown]
@@ -379,7 +380,8 @@ people:
 		"approvals.tool_gate.rules[11]":                     `asks nobody`,
 		"approvals.tool_gate.rules[12].redact[0]":           `decides by args.user.name`,
 		"approvals.tool_gate.rules[12].redact[1]":           `decides by args.user.name`,
-		"approvals.tool_gate.rules[13].name":                `longer than 64`,
+		"approvals.tool_gate.rules[13].redact[0]":           `decides by args.*`,
+		"approvals.tool_gate.rules[14].name":                `longer than 64`,
 		"approvers.default[1]":                              `no group is named "unknown"`,
 		"approvers.groups.sre.keys[3]":                      `no key is named "carl-cli"`,
 		"approvers.groups.sre.keys[4]":                      `has not the role approver`,
@@ -548,6 +550,7 @@ func TestVersionChangesWithWhatAnApprovalRestsOn(t *testing.T) {
 		"the floor":                    {gate("deny: [x]\nrules: [{name: r, match: {tool: \"a*\", when: \"call.target == 'x'\"}}]") + "\n" + rest, false, true},
 		"the switch":                   {gate("enabled: false\nrules: [{name: r, match: {tool: \"a*\", when: \"call.target == 'x'\"}}]") + "\n" + rest, false, true},
 		"off":                          {strings.Replace(base, "approvals:", "approvals:\n  mode: off", 1), false, true},
+		"the person of an agent":       {base + "people: [{name: ann}, {name: bob, keys: [hermes]}]\n", false, true},
 		"a person who joins two keys":  {base + "people: [{name: ann}, {name: bob, keys: [bob-cli]}]\n", false, true},
 	}
 	p := mustLoad(t, base)
