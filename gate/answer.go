@@ -116,10 +116,16 @@ func nextPending(s *Snapshot) Next {
 	switch {
 	case s.Asked():
 		return NextAnswer
-	case s.Approval.Mode == Inline || s.Discretionary:
+	case s.Waits():
 		return NextWait
 	}
 	return NextStop
+}
+
+// Waits reports whether the opener waits for people: there is something to wait
+// for, and no question to answer first.
+func (s *Snapshot) Waits() bool {
+	return s.State == Pending && !s.Asked() && (s.Approval.Mode == Inline || s.Discretionary)
 }
 
 // blocked is the ruling on a call that has no approval to speak of.
@@ -149,47 +155,66 @@ func (g *Gate) outcome(s *Snapshot, why Reason) Outcome {
 // Await is Get, held until the approval is no longer at revision rev, has ended
 // for good, or ctx ends.
 func (g *Gate) Await(ctx context.Context, p Principal, id ID, rev int64) (View, error) {
-	v, err := g.AwaitWhile(ctx, time.Hour, p, id, func(v *View) bool { return v.Rev == rev && !v.State.Final() })
+	v, err := g.AwaitWhile(ctx, time.Hour, p, id, func(s *Snapshot) bool { return s.Rev == rev && !s.State.Final() })
 	if err != nil {
 		return View{}, err
 	}
 	return *v, nil
 }
 
-// AwaitWhile is Get, held while what it returns is still the same to the caller
-// and the approval asks for itself and not by a successor; for d at most, and
-// until ctx ends. Watching comes first and reading second: a change between the
-// two is then seen by the read or by the channel, never by neither. Many wait, so
-// nothing that was read is kept meanwhile. The end of the waiting is a reason to
-// look once more, not to give up; and it goes on while the store is away: whoever
-// watches is woken when it is back.
-func (g *Gate) AwaitWhile(ctx context.Context, d time.Duration, p Principal, id ID, same func(*View) bool) (*View, error) {
+// AwaitWhile is Get, held while the approval is still the same to the caller and
+// asks for itself and not by a successor; for d at most, and until ctx ends.
+// Watching comes first and reading second: a change between the two is then seen
+// by the read or by the channel, never by neither. Many wait, so nothing that
+// was read is kept meanwhile. The end of the waiting is a reason to look once
+// more, not to give up; and it goes on while the store is away: whoever watches
+// is woken when it is back.
+func (g *Gate) AwaitWhile(ctx context.Context, d time.Duration, p Principal, id ID, same func(*Snapshot) bool) (*View, error) {
+	s, err := g.await(ctx, d, p, id, same)
+	if err != nil {
+		return nil, err
+	}
+	return g.found(ctx, p, s)
+}
+
+// found is the view that was waited for. It is a function of its own, as look is,
+// because its large frame would be the stack of everyone who waits.
+//
+//go:noinline
+func (g *Gate) found(ctx context.Context, p Principal, s *Snapshot) (*View, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	defer cancel()
+	v, err := g.view(ctx, p, s)
+	return &v, err
+}
+
+func (g *Gate) await(ctx context.Context, d time.Duration, p Principal, id ID, same func(*Snapshot) bool) (*Snapshot, error) {
 	changed, stop := g.watch.Watch(id)
 	defer stop()
 	end := time.Now().Add(d)
 	for first := true; ; first = false {
 		last := ctx.Err() != nil || !time.Now().Before(end)
-		v, err := g.look(ctx, p, id)
+		s, err := g.look(ctx, p, id)
 		switch {
 		case err != nil && (first || last || KindOf(err) != Unavailable):
 			return nil, err
-		case err == nil && (last || v.ID != id || !same(v)):
-			return v, nil
+		case err == nil && (last || s.Successor != "" || !same(s)):
+			return s, nil
 		}
-		park(ctx, changed, min(untilDue(v), time.Until(end)))
+		park(ctx, changed, min(untilDue(s), time.Until(end)))
 	}
 }
 
-// look is Get for somebody who waits: it is not cut off together with the
-// waiting, because the last look is what they are answered with.
-func (g *Gate) look(ctx context.Context, p Principal, id ID) (*View, error) {
+// look reads for somebody who waits: it is not cut off together with the waiting,
+// because the last look is what they are answered with.
+func (g *Gate) look(ctx context.Context, p Principal, id ID) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	v, err := g.Get(ctx, p, id)
-	if err != nil {
-		return nil, err
+	s, err := g.current(ctx, id)
+	if err == nil && !s.visible(p) {
+		return nil, g.notYours(p, id, "read")
 	}
-	return &v, nil
+	return s, err
 }
 
 const readTimeout = 2 * time.Second
@@ -208,7 +233,7 @@ func park(ctx context.Context, changed <-chan struct{}, due time.Duration) {
 // untilDue is how long until time itself changes the approval: a reason to look
 // again, while the store decides. Of an approval that could not be read nobody
 // knows.
-func untilDue(s *View) time.Duration {
+func untilDue(s *Snapshot) time.Duration {
 	if s == nil {
 		return time.Minute
 	}

@@ -48,8 +48,11 @@ func (g *Gate) Visible(ctx context.Context, p Principal, id ID) (*Snapshot, bool
 	if err != nil {
 		return nil, false, err
 	}
-	return &s, p.reads() || s.Requester.Key == p.Key, nil
+	return &s, s.visible(p), nil
 }
+
+// visible reports whether p may see the approval: its opener, and readers.
+func (s *Snapshot) visible(p Principal) bool { return s.Requester.Key == p.Key || p.reads() }
 
 // Shown returns an approval's arguments for people's eyes, with what its rule
 // redacts covered; covered says whether anything is. Nobody knows any more what
