@@ -67,14 +67,14 @@ type known struct {
 
 // still reports whether there is no news yet: of the version that is known, or
 // else no decision, no question, and nobody who stopped waiting.
-func (k *known) still(v *gate.View) bool {
+func (k *known) still(s *gate.Snapshot) bool {
 	if k.etag != "" {
-		return k.etag == etag(v.ID, v.Rev)
+		return k.etag == etag(s.ID, s.Rev)
 	}
 	if k.mode == "" {
-		k.mode = v.Approval.Mode
+		k.mode = s.Approval.Mode
 	}
-	return v.State == gate.Pending && !v.Asked() && v.Approval.Mode == k.mode
+	return s.State == gate.Pending && !s.Asked() && s.Approval.Mode == k.mode
 }
 
 func (a *API) look(ctx context.Context, c *caller, id gate.ID) (*gate.View, error) {

@@ -22,7 +22,7 @@ func BenchmarkParked(b *testing.B) {
 		client  *http.Client
 	}{
 		"HTTP1": {4000, maxHTTP1, &http.Client{Transport: &http.Transport{}}},
-		"HTTP2": {8000, maxHTTP2, &http.Client{Transport: h2c()}},
+		"HTTP2": {4000, maxHTTP2, &http.Client{Transport: h2c()}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -70,7 +70,7 @@ func (a *API) wait(c *caller, r *gate.Ruling, d time.Duration) *waited[wire.Chec
 	}
 	id := r.Approval.ID
 	held := a.hold(c, func(ctx context.Context) (answerer, error) {
-		v, err := a.await(ctx, c, id, d, func(v *gate.View) bool { return v.Ruling.Next == gate.NextWait })
+		v, err := a.await(ctx, c, id, d, (*gate.Snapshot).Waits)
 		if err != nil {
 			return nil, err
 		}

@@ -30,11 +30,9 @@ type caller struct {
 	exchange *exchange
 }
 
-// ServeHTTP implements http.Handler. What no answer may be is said here, and a
-// panic becomes a problem and not an open gate.
+// ServeHTTP implements http.Handler. A panic becomes a problem and not an open
+// gate.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-store") // tokens are among the answers
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	x := &exchange{ResponseWriter: w}
 	defer func() {
 		if v := recover(); v != nil {
@@ -81,28 +79,24 @@ func (a *API) hold(c *caller, done func(context.Context) (answerer, error)) bool
 }
 
 // await waits while an approval is the same to the caller, for d at most, and
-// until this replica drains. One that asks in its place is waited for instead.
-// There is no context for this: each of those that wait would have one more.
-func (a *API) await(ctx context.Context, c *caller, id gate.ID, d time.Duration, same func(*gate.View) bool) (*gate.View, error) {
+// until this replica drains. There is no context for this: each of those that
+// wait would have one more.
+func (a *API) await(ctx context.Context, c *caller, id gate.ID, d time.Duration, same func(*gate.Snapshot) bool) (*gate.View, error) {
 	a.parked.Add(1)
 	defer a.parked.Add(-1)
-	end := time.Now().Add(d)
-	for {
-		v, err := a.Gate.AwaitWhile(ctx, time.Until(end), c.Principal, id, func(v *gate.View) bool { return !a.draining() && same(v) })
-		if err != nil || v.ID == id || ctx.Err() != nil || !time.Now().Before(end) {
-			return v, err
-		}
-		id = v.ID
-	}
+	return a.Gate.AwaitWhile(ctx, d, c.Principal, id, func(s *gate.Snapshot) bool { return !a.draining() && same(s) })
 }
 
 // WriteHeader implements http.ResponseWriter. What the layers above say of an
 // answer that comes later is not it.
 func (x *exchange) WriteHeader(status int) {
-	if x.later == nil {
-		x.begun = true
-		x.ResponseWriter.WriteHeader(status)
+	if x.later != nil {
+		return
 	}
+	x.begun = true
+	x.Header().Set("Cache-Control", "no-store") // tokens are among the answers
+	x.Header().Set("X-Content-Type-Options", "nosniff")
+	x.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
@@ -110,7 +104,9 @@ func (x *exchange) Write(b []byte) (int, error) {
 	if x.later != nil {
 		return len(b), nil
 	}
-	x.begun = true
+	if !x.begun {
+		x.WriteHeader(http.StatusOK)
+	}
 	return x.ResponseWriter.Write(b)
 }
 

@@ -3,6 +3,7 @@ package console_test
 import (
 	"bufio"
 	"fmt"
+	"html"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -215,23 +216,23 @@ func order(t *testing.T, text string, parts ...string) {
 func TestInboxPages(t *testing.T) {
 	t.Parallel()
 
-	h := newHouse(t)
-	for i := range 60 {
-		h.open("send_email", fmt.Sprintf("target-%02d", i), `{}`)
+	h := breaks(t, &broken{list: func(q gate.Query) gate.Query { q.Limit = 3; return q }})
+	for i := range 5 {
+		h.open("send_email", fmt.Sprintf("target-%d", i), `{}`)
 	}
 	ann := h.as("ann-cli")
 	first := ann.get("/console/?rule=mail")
 	_, link, found := strings.Cut(first.body, `<a href="/console/?cursor=`)
-	if !found || !strings.Contains(first.text, "60 pending, 50 for you on this page") {
+	if !found || !strings.Contains(first.text, "5 pending, 3 for you on this page") || strings.Contains(first.text, "First page") {
 		t.Fatalf("the first page: %s", first.text)
 	}
 	link, _, _ = strings.Cut(link, `"`)
-	second := ann.get("/console/?cursor=" + strings.ReplaceAll(link, "&amp;", "&"))
-	if strings.Count(second.body, `class="row`) < 10 || strings.Count(first.body, `class="row mine"`)+strings.Count(second.body, `class="row mine"`) != 60 || !strings.Contains(second.text, "First page") {
+	second := ann.get("/console/?cursor=" + html.UnescapeString(link))
+	if !strings.Contains(second.text, "5 pending, 2 for you on this page") || !strings.Contains(second.text, "First page") || strings.Contains(second.text, "Next page") {
 		t.Errorf("the second page: %s", second.text)
 	}
-	for i := range 60 {
-		if target := fmt.Sprintf("target-%02d", i); strings.Contains(first.text, target) == strings.Contains(second.text, target) {
+	for i := range 5 {
+		if target := fmt.Sprintf("target-%d", i); strings.Contains(first.text, target) == strings.Contains(second.text, target) {
 			t.Errorf("%s is on both pages or on none", target)
 		}
 	}

@@ -16,9 +16,17 @@ import (
 // broken is an inbox of which a test replaces single answers.
 type broken struct {
 	console.Inbox
+	list   func(gate.Query) gate.Query
 	get    func(gate.View) gate.View
 	decide func(gate.Decision) error
 	settle func(id gate.ID, v gate.Voter, s gate.State, note string) error
+}
+
+func (b *broken) List(ctx context.Context, p gate.Principal, q gate.Query) (gate.Page, error) {
+	if b.list != nil {
+		q = b.list(q)
+	}
+	return b.Inbox.List(ctx, p, q)
 }
 
 func (b *broken) Get(ctx context.Context, p gate.Principal, id gate.ID) (gate.View, error) {
@@ -72,6 +80,8 @@ func TestPress(t *testing.T) {
 		"high risk with its confirmation counts":          {tool: "db_drop", press: []string{"do", "approve", "confirm", "yes"}, status: ok, want: "Recorded. Approved", state: gate.Approved},
 		"a scope that the rule does not allow is refused": {tool: "send_email", press: []string{"do", "approve", "scope", "always"}, status: 403, want: "does not allow", state: gate.Pending},
 		"the digest of another call is refused":           {tool: "send_email", press: []string{"do", "approve", "digest", strings.Repeat("ab", 32)}, status: 409, want: "not the call you were shown", state: gate.Pending},
+		"a refused press keeps the reason that was typed": {tool: "send_email", press: []string{"do", "deny", "text", "wrong cluster", "digest", strings.Repeat("ab", 32)}, status: 409, want: "not the call you were shown", state: gate.Pending},
+		"also where there is no form for it any more":     {tool: "send_email", before: voted("bo", gate.Deny), press: []string{"do", "deny", "text", "wrong cluster"}, status: 409, want: "bo already denied this at", state: gate.Denied},
 		"no digest is refused":                            {tool: "send_email", press: []string{"do", "approve", "digest", ""}, status: 422, want: "digest", state: gate.Pending},
 		"no button is refused":                            {tool: "send_email", press: nil, status: 422, want: "press a button", state: gate.Pending},
 		"an unknown button is refused":                    {tool: "send_email", press: []string{"do", "execute"}, status: 422, want: "press a button", state: gate.Pending},
@@ -114,7 +124,7 @@ func TestPress(t *testing.T) {
 			if v.State != tt.state {
 				t.Errorf("state %s, want %s", v.State, tt.state)
 			}
-			if typed := form.Get("text"); got.status != ok && typed != "" && !strings.Contains(got.text, typed) {
+			if typed := form.Get("text"); got.status != ok && typed != "" && !strings.Contains(got.text+got.body, typed) {
 				t.Errorf("what was typed is lost: %s", got.text)
 			}
 			if again := ann.get(page(id)); got.status == ok && strings.Contains(again.text, tt.want+" ") && strings.Contains(again.body, `note done`) {
