@@ -96,11 +96,11 @@ type checkedProblem struct {
 // newCheck is both `config check` and `policy check`: the policy is a part of
 // the file, and a mistake in any part keeps a server from starting.
 func newCheck(p process, use, of string) *cobra.Command {
-	return &cobra.Command{
+	var file string
+	c := &cobra.Command{
 		Use: use + " [file]", Short: "report every mistake in a config file, with its line and what to do",
 		Example: fmt.Sprintf("  approvalbot %s check approvalbot.yaml", of), Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := defaultConfig
 			if len(args) > 0 {
 				file = args[0]
 			}
@@ -118,6 +118,8 @@ func newCheck(p process, use, of string) *cobra.Command {
 			return s.line("%s", s.styled(green, fmt.Sprintf("%s is good: policy %s, %s", file, shortVersion(cfg.Policy), policySummary(cfg.Policy))))
 		},
 	}
+	configFlag(c, &file)
+	return c
 }
 
 func checkJSON(w io.Writer, cfg *config.Loaded, problems []config.Problem) error {

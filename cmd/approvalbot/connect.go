@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 
@@ -56,9 +57,13 @@ func bearer(env func(string) string) (secret.String, error) {
 	return secret.New(text), nil
 }
 
-// explainRefusal replaces the text of what the API refused by what it says to
-// people, and who decided if somebody was faster.
+// explainRefusal turns what went wrong with a request into a text for people:
+// who does not answer, or what the API says of its refusal.
 func explainRefusal(err error) error {
+	if silent, ok := errors.AsType[*url.Error](err); ok {
+		at, _ := url.Parse(silent.URL)
+		return fmt.Errorf("no answer from %s://%s (%s says where approvalbot is): %w", at.Scheme, at.Host, envURL, silent.Err)
+	}
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		return err

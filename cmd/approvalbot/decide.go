@@ -124,16 +124,25 @@ func (d decision) confirm(p process, a *wire.ApprovalAnswer) error {
 	if err := s.approval(&a.Approval, a.Reason, time.Now()); err != nil {
 		return err
 	}
-	scope := "once"
-	if d.scope != "" {
-		scope = gate.Clean(d.scope)
-	}
-	fmt.Fprintf(s.out, "\nApprove exactly this call, %s? [y/N] ", s.styled(bold, scope))
+	fmt.Fprintf(s.out, "\nApprove %s? [y/N] ", s.styled(bold, d.extent(&a.Call)))
 	line, _ := bufio.NewReader(p.in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		return errors.New("nothing was decided")
 	}
 	return nil
+}
+
+// extent says how far the approval would reach.
+func (d decision) extent(c *wire.ShownCall) string {
+	subject := gate.Subject{Call: gate.Call{Tool: gate.Visible(c.Tool), Target: gate.Visible(c.Target)}}
+	switch gate.Scope(d.scope) {
+	case gate.Session:
+		return "this call, and " + subject.Covers() + " until the session ends"
+	case gate.Always:
+		return "this call, and " + subject.Covers() + " from now on"
+	case gate.Once:
+	}
+	return "exactly this call, once"
 }
 
 func (s screen) decided(d *wire.DecideAnswer) error {

@@ -132,7 +132,9 @@ func TestWaitSaysHowItEnded(t *testing.T) {
 		gone := agent
 		gone.env = map[string]string{envURL: "http://127.0.0.1:1", envToken: "ab_x"}
 		wantCode(t, gone.run(t, "request", "--tool", "held", "--wait"), exitUnreachable)
-		wantCode(t, gone.run(t, "request", "--tool", "held"), exitBlock)
+		r := gone.run(t, "request", "--tool", "held")
+		wantCode(t, r, exitBlock)
+		wantText(t, r.err, "no answer from http://127.0.0.1:1 (APPROVALBOT_URL says where")
 	})
 	t.Run("no key, and one the service does not take, is 78", func(t *testing.T) {
 		t.Parallel()
@@ -259,6 +261,10 @@ func TestGrants(t *testing.T) {
 
 	a := s.hold(call("held"))
 	wantText(t, ann.run(t, "approve", a.ID, "--digest", a.Digest, "--scope", "session").out, "granted for session")
+	looks := ann
+	looks.in, looks.inTTY = "n\n", true
+	wantText(t, looks.run(t, "approve", s.hold(wire.Call{Tool: "held", Target: "pod/x"}).ID, "--scope", "session").err,
+		"Approve this call, and any held on pod/x until the session ends? [y/N]")
 	wantText(t, ann.run(t, "grants", "list").out, "session", "held, exactly one call", "ann", "hermes")
 
 	grants := fromJSON[[]wire.Grant](t, ann.run(t, "grants", "list", "-o", "json").out)

@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	quietLibraries()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, process{
 		args: os.Args[1:], env: os.Getenv,

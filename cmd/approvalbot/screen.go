@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -148,14 +149,12 @@ type field struct {
 
 // fields writes "name  value" lines, aligned; empty values are left out.
 func (s screen) fields(pairs ...field) error {
+	pairs = slices.DeleteFunc(slices.Clone(pairs), func(f field) bool { return f.text == "" })
 	width := 0
 	for _, f := range pairs {
 		width = max(width, len(f.name))
 	}
 	for _, f := range pairs {
-		if f.text == "" {
-			continue
-		}
 		if err := s.line("  %s%s  %s", s.styled(dim, f.name), strings.Repeat(" ", width-len(f.name)), s.styled(f.style, f.text)); err != nil {
 			return err
 		}

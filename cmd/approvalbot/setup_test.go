@@ -84,6 +84,7 @@ func TestConfigCheck(t *testing.T) {
 		wantCode(t, r, exitOK)
 		wantText(t, r.out, "is good: policy ", "2 rules")
 	}
+	wantCode(t, shell{}.run(t, "config", "check", "--config", h.path("approvalbot.yaml")), exitOK)
 	h.config("approvals: {tool_gate: {require_approval: [x], allow_inline: [y]}}")
 	wantText(t, shell{}.run(t, "policy", "check", h.path("approvalbot.yaml")).out, "warning: ", "allow_inline[0]", "is good")
 	h.config()

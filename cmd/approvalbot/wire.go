@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/bot/api"
 	"github.com/approvalbot/approvalbot/bot/console"
@@ -18,6 +20,10 @@ import (
 	"github.com/approvalbot/approvalbot/gate/secret"
 	"github.com/approvalbot/approvalbot/store"
 )
+
+// quietLibraries keeps the Redis client from writing lines of its own between
+// those of the log. It returns every error that it writes.
+func quietLibraries() { logging.Disable() }
 
 // opened is a store, and what to say about it.
 type opened struct {
