@@ -603,6 +603,10 @@ func TestANewColleagueVoidsNothing(t *testing.T) {
 	if before.Version() == after.Version() {
 		t.Error("replicas that know other approvers call it the same policy")
 	}
+	renamed, _ := NewPolicy(cfg, ApproversConfig{}, nil, []Principal{{Key: "ann-cli", Roles: []Role{RoleApprover}, Person: "zoe"}})
+	if before.Version() == renamed.Version() {
+		t.Error("replicas that know a key as another person's call it the same policy")
+	}
 }
 
 func TestAKeyInTwoShapesIsReadOrRefused(t *testing.T) {
