@@ -309,7 +309,7 @@ func typing(h *house) {
 	ann.reads(".link", "live")
 	ann.do(chromedp.Click(chromedp.CSS("#deny summary")), chromedp.SendKeys(chromedp.CSS("#deny-text"), "half a rea"))
 	h.vote("bo", id, gate.Approve, "")
-	ann.reads("#stale", "This changed meanwhile")
+	ann.until(`document.getElementById("stale").checkVisibility()`)
 	if got := ann.text(`document.getElementById("deny-text").value`); got != "half a rea" {
 		h.t.Errorf("what was typed is now %q", got)
 	}

@@ -2,8 +2,8 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -115,9 +115,8 @@ func recorded(t *gate.Tally, d gate.Decision) string {
 	if d.Choice == gate.NeedContext {
 		return "Asked. The call stays held; the answer appears here."
 	}
-	if t.Waiting != "" {
-		in, _, _ := strings.Cut(t.Waiting, " (")
-		return "Recorded (" + in + ")."
+	if p := t.Progress; p.Need > 0 {
+		return fmt.Sprintf("Recorded (%d of %d).", p.Have, p.Need)
 	}
 	text := "Recorded. " + line(t)
 	switch {

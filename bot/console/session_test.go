@@ -299,3 +299,46 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 		})
 	}
 }
+
+// oneOf is a hub that only wakes who asks for this approval.
+type oneOf struct {
+	id      gate.ID
+	changed chan struct{}
+}
+
+func (o oneOf) Any() (<-chan struct{}, func()) { return nil, func() {} }
+func (o oneOf) Watch(id gate.ID) (<-chan struct{}, func()) {
+	if id != o.id {
+		return nil, func() {}
+	}
+	return o.changed, func() {}
+}
+
+func TestEventsOfOneApprovalArePaced(t *testing.T) {
+	t.Parallel()
+
+	synctest.Test(t, func(t *testing.T) {
+		hub := oneOf{gate.NewID(), make(chan struct{})}
+		var seal *gate.Keyring
+		c := bare(t, func(c *console.Config) {
+			seal, c.Wake = c.Seal, hub
+			c.Holder = func(key string) (gate.Principal, bool) {
+				return gate.Principal{Key: key, Person: "ann", Roles: []gate.Role{gate.RoleApprover}}, true
+			}
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/console/events?id="+string(hub.id), nil)
+		r.AddCookie(&http.Cookie{Name: "approvalbot-session", Value: cookieOf(seal, "ann-cli", time.Now().Add(12*time.Hour))})
+		w, over := httptest.NewRecorder(), make(chan struct{})
+		go func() { c.ServeHTTP(w, r); close(over) }()
+		began := time.Now()
+		for range 4 { // as fast as the stream takes them
+			hub.changed <- struct{}{}
+		}
+		stop()
+		<-over
+		if took := time.Since(began); took != 1500*time.Millisecond || strings.Count(w.Body.String(), "event: change") != 4 {
+			t.Errorf("four changes took %v and came as %q; want half a second between two", took, w.Body.String())
+		}
+	})
+}

@@ -93,7 +93,5 @@ func progress(rule *gate.Rule, votes []gate.Vote) gate.Progress {
 			counted = append(counted, gate.QualifiedVote{Identity: v.Voter.Identity(), Groups: v.Groups})
 		}
 	}
-	p := gate.Progress{Need: rule.Quorum.Needed(), Groups: groupNames(rule)}
-	_, _ = fmt.Sscanf(rule.Missing(counted), "%d of", &p.Have) // "1 of 2 (sre)"
-	return p
+	return rule.Progress(counted)
 }
