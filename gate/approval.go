@@ -63,6 +63,7 @@ const (
 	EventSessionEnded  Event = "session_ended"
 	EventSessionBypass Event = "session_bypass"
 	EventPolicyLoaded  Event = "policy_loaded"
+	EventRuleUsed      Event = "rule_used" // for the first time in this version: what approvals rest on
 	EventClockReset    Event = "clock_reset"
 	EventFailedOver    Event = "failed_over" // the store has another incarnation
 	EventDurability    Event = "durability"  // its level was changed

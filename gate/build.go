@@ -259,7 +259,8 @@ func shorten(name string) string {
 	if len(name) <= maxRuleName {
 		return name
 	}
-	tail := "~" + string(fingerprint(name))[:8]
+	hash, _ := fingerprint(name)
+	tail := "~" + string(hash)[:8]
 	return strings.ToValidUTF8(name[:maxRuleName-len(tail)], "") + tail
 }
 
@@ -520,15 +521,17 @@ func (b *builder) fingerprint(cfg *PolicyConfig, approvers ApproversConfig, peop
 			keys[name] = "approver " + b.people[name]
 		}
 	}
-	return fingerprint(map[string]any{
+	version, _ := fingerprint(map[string]any{
 		"approvals": cfg, "approvers": approvers, "people": people, "keys": keys, "disabled": b.disabled,
 	})
+	return version
 }
 
-// fingerprint returns the bare hex SHA-256 of v as JSON, whose maps are sorted.
+// fingerprint returns the bare hex SHA-256 of v as JSON, whose maps are sorted,
+// and that JSON.
 // Empty values are left out, so that a release that knows more fields computes
 // the same: no approval is void, and old and new replicas agree.
-func fingerprint(v any) Version {
+func fingerprint(v any) (Version, string) {
 	b, err := json.Marshal(v)
 	var plain any
 	if err == nil {
@@ -541,7 +544,7 @@ func fingerprint(v any) Version {
 		panic("gate: " + err.Error()) // only plain data comes here
 	}
 	sum := sha256.Sum256(b)
-	return Version(hex.EncodeToString(sum[:]))
+	return Version(hex.EncodeToString(sum[:])), string(b)
 }
 
 // prune takes empty values out of JSON, and returns nil for what is empty then.

@@ -22,9 +22,9 @@ type Decision struct {
 type Tally struct {
 	Approval     Snapshot
 	Settled      bool
-	Waiting      string // "1 of 2 (sre)" while more people are needed
-	Scope        Scope  // granted, the narrowest of those counted
-	SessionEnded bool   // the session is over: granted for once only
+	Progress     Progress // while more people are needed
+	Scope        Scope    // granted, the narrowest of those counted
+	SessionEnded bool     // the session is over: granted for once only
 }
 
 // Decide is the only way to vote, whichever surface it came from. Every refusal
@@ -309,7 +309,7 @@ func (g *Gate) tally(ctx context.Context, s *Snapshot, rule *Rule, b Ballot, res
 		t.Scope = b.Grant.Scope
 	}
 	if after.State == Pending && rule != nil {
-		t.Waiting = rule.Missing(qualified(g.counted(&after)))
+		t.Progress = rule.Progress(qualified(g.counted(&after)))
 	}
 	return t, nil
 }

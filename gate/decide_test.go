@@ -112,8 +112,8 @@ func TestTheSamePressCountsOnce(t *testing.T) {
 	s := b.opened("kubectl_delete")
 	d := press(s, "ann", gate.Approve)
 	first, second := b.decided(d), b.decided(d)
-	if first.Waiting != "1 of 2 (sre)" || second.Waiting != first.Waiting {
-		t.Errorf("waiting %q, then %q; want 1 of 2 (sre) twice", first.Waiting, second.Waiting)
+	if got := first.Progress.String(); got != "1 of 2 (sre)" || second.Progress.String() != got {
+		t.Errorf("waiting for %s, then %s; want 1 of 2 (sre) twice", first.Progress, second.Progress)
 	}
 	if n := len(second.Approval.Votes); n != 1 {
 		t.Errorf("%d votes, want 1", n)

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -25,6 +26,7 @@ type Gate struct {
 	others atomic.Int32
 	offset atomic.Int64 // of the store's clock, in nanoseconds
 	beat   chan struct{}
+	used   sync.Map // versions of rules that are in the audit log
 }
 
 // New makes a gate. Run must run beside it.
@@ -105,6 +107,14 @@ func (g *Gate) SetPolicy(ctx context.Context, p *Policy, by string) error {
 	g.note(Entry{Event: EventPolicyLoaded, By: by, Note: "policy " + string(p.Version()) + ", before " + string(old.Version())})
 	g.log.InfoContext(ctx, "policy loaded", "policy", string(p.Version()), "before", string(old.Version()))
 	return nil
+}
+
+// noteRule audits each version of a rule when it is first used, so that the
+// version an approval binds can be read years later.
+func (g *Gate) noteRule(r *Rule) {
+	if _, known := g.used.LoadOrStore(r.Version, true); !known {
+		g.note(Entry{Event: EventRuleUsed, By: r.Name, Digest: string(r.Version), Note: r.sealed, Once: "rule " + string(r.Version)})
+	}
 }
 
 // note writes to the audit log behind the answer, for what must not wait for

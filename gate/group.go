@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // RequesterWord among a rule's approvers admits the person behind the call. In
@@ -116,8 +115,8 @@ func (r *Rule) Met(votes []QualifiedVote) bool {
 	return r.Quorum.Needed() > 0 && r.filled(votes) == r.Quorum.Needed()
 }
 
-// Missing says how far the votes are and whose are still wanted: "1 of 2 (sre)".
-func (r *Rule) Missing(votes []QualifiedVote) string {
+// Progress says how far the votes are, and of which groups more are wanted.
+func (r *Rule) Progress(votes []QualifiedVote) Progress {
 	filled := r.filled(votes)
 	var wanted []string
 	for _, name := range r.groupNames() {
@@ -125,11 +124,7 @@ func (r *Rule) Missing(votes []QualifiedVote) string {
 			wanted = append(wanted, name)
 		}
 	}
-	text := fmt.Sprintf("%d of %d", filled, r.Quorum.Needed())
-	if len(wanted) > 0 {
-		text += " (" + strings.Join(wanted, ", ") + ")"
-	}
-	return text
+	return Progress{Have: filled, Need: r.Quorum.Needed(), Groups: wanted}
 }
 
 // groupNames returns whose votes count, RequesterWord last.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -23,30 +24,30 @@ func TestQuorum(t *testing.T) {
 	type v = []string
 	both := map[string]int{"sre": 1, "owners": 1}
 	tests := map[string]struct {
-		quorum  Quorum
-		votes   []QualifiedVote
-		met     bool
-		missing string
+		quorum   Quorum
+		votes    []QualifiedVote
+		met      bool
+		progress Progress
 	}{
-		"nobody yet":                             {Quorum{Total: 1}, nil, false, "0 of 1 (owners, sre)"},
-		"one of one":                             {Quorum{Total: 1}, votes(v{"ann", "sre"}), true, "1 of 1"},
-		"one of two":                             {Quorum{Total: 2}, votes(v{"ann", "sre"}), false, "1 of 2 (owners, sre)"},
-		"two people of one group":                {Quorum{Total: 2}, votes(v{"ann", "sre"}, v{"bob", "sre"}), true, "2 of 2"},
-		"one person twice":                       {Quorum{Total: 2}, votes(v{"ann", "sre"}, v{"ann", "owners"}), false, "1 of 2 (owners, sre)"},
-		"more than it takes":                     {Quorum{Total: 1}, votes(v{"ann", "sre"}, v{"bob", "sre"}), true, "1 of 1"},
-		"a vote of another group":                {Quorum{Total: 1}, votes(v{"ann", "devs"}), false, "0 of 1 (owners, sre)"},
-		"a vote of no group":                     {Quorum{Total: 1}, votes(v{"ann"}), false, "0 of 1 (owners, sre)"},
-		"the requester where nobody admits them": {Quorum{Total: 1}, votes(v{"ann", "requester"}), false, "0 of 1 (owners, sre)"},
-		"no quorum at all is never met":          {Quorum{}, votes(v{"ann", "sre"}), false, "0 of 0"},
-		"one of each group":                      {Quorum{Per: both}, votes(v{"ann", "sre"}, v{"bob", "owners"}), true, "2 of 2"},
-		"two of the same group":                  {Quorum{Per: both}, votes(v{"ann", "sre"}, v{"bob", "sre"}), false, "1 of 2 (owners)"},
-		"one in both groups fills one place":     {Quorum{Per: both}, votes(v{"ann", "sre", "owners"}), false, "1 of 2 (owners, sre)"},
-		"the only owner came first, for sre":     {Quorum{Per: both}, votes(v{"ann", "sre", "owners"}, v{"bob", "sre"}), true, "2 of 2"},
-		"the only owner came last":               {Quorum{Per: both}, votes(v{"bob", "sre"}, v{"ann", "owners", "sre"}), true, "2 of 2"},
-		"one person on two platforms, one place": {Quorum{Per: both}, votes(v{"ann", "sre"}, v{"ann", "owners"}), false, "1 of 2 (owners, sre)"},
-		"two places of a group take two":         {Quorum{Per: map[string]int{"sre": 2}}, votes(v{"ann", "sre"}), false, "1 of 2 (sre)"},
-		"a group without places does not help":   {Quorum{Per: map[string]int{"sre": 1}}, votes(v{"ann", "owners"}), false, "0 of 1 (sre)"},
-		"an empty list of places is never met":   {Quorum{Per: map[string]int{}}, votes(v{"ann", "sre"}), false, "0 of 0"},
+		"nobody yet":                             {Quorum{Total: 1}, nil, false, Progress{0, 1, []string{"owners", "sre"}}},
+		"one of one":                             {Quorum{Total: 1}, votes(v{"ann", "sre"}), true, Progress{1, 1, nil}},
+		"one of two":                             {Quorum{Total: 2}, votes(v{"ann", "sre"}), false, Progress{1, 2, []string{"owners", "sre"}}},
+		"two people of one group":                {Quorum{Total: 2}, votes(v{"ann", "sre"}, v{"bob", "sre"}), true, Progress{2, 2, nil}},
+		"one person twice":                       {Quorum{Total: 2}, votes(v{"ann", "sre"}, v{"ann", "owners"}), false, Progress{1, 2, []string{"owners", "sre"}}},
+		"more than it takes":                     {Quorum{Total: 1}, votes(v{"ann", "sre"}, v{"bob", "sre"}), true, Progress{1, 1, nil}},
+		"a vote of another group":                {Quorum{Total: 1}, votes(v{"ann", "devs"}), false, Progress{0, 1, []string{"owners", "sre"}}},
+		"a vote of no group":                     {Quorum{Total: 1}, votes(v{"ann"}), false, Progress{0, 1, []string{"owners", "sre"}}},
+		"the requester where nobody admits them": {Quorum{Total: 1}, votes(v{"ann", "requester"}), false, Progress{0, 1, []string{"owners", "sre"}}},
+		"no quorum at all is never met":          {Quorum{}, votes(v{"ann", "sre"}), false, Progress{0, 0, nil}},
+		"one of each group":                      {Quorum{Per: both}, votes(v{"ann", "sre"}, v{"bob", "owners"}), true, Progress{2, 2, nil}},
+		"two of the same group":                  {Quorum{Per: both}, votes(v{"ann", "sre"}, v{"bob", "sre"}), false, Progress{1, 2, []string{"owners"}}},
+		"one in both groups fills one place":     {Quorum{Per: both}, votes(v{"ann", "sre", "owners"}), false, Progress{1, 2, []string{"owners", "sre"}}},
+		"the only owner came first, for sre":     {Quorum{Per: both}, votes(v{"ann", "sre", "owners"}, v{"bob", "sre"}), true, Progress{2, 2, nil}},
+		"the only owner came last":               {Quorum{Per: both}, votes(v{"bob", "sre"}, v{"ann", "owners", "sre"}), true, Progress{2, 2, nil}},
+		"one person on two platforms, one place": {Quorum{Per: both}, votes(v{"ann", "sre"}, v{"ann", "owners"}), false, Progress{1, 2, []string{"owners", "sre"}}},
+		"two places of a group take two":         {Quorum{Per: map[string]int{"sre": 2}}, votes(v{"ann", "sre"}), false, Progress{1, 2, []string{"sre"}}},
+		"a group without places does not help":   {Quorum{Per: map[string]int{"sre": 1}}, votes(v{"ann", "owners"}), false, Progress{0, 1, []string{"sre"}}},
+		"an empty list of places is never met":   {Quorum{Per: map[string]int{}}, votes(v{"ann", "sre"}), false, Progress{0, 0, nil}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -56,8 +57,8 @@ func TestQuorum(t *testing.T) {
 			if got := r.Met(tt.votes); got != tt.met {
 				t.Errorf("met = %t, want %t", got, tt.met)
 			}
-			if got := r.Missing(tt.votes); got != tt.missing {
-				t.Errorf("missing %q, want %q", got, tt.missing)
+			if diff := cmp.Diff(tt.progress, r.Progress(tt.votes)); diff != "" {
+				t.Errorf("progress (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -247,8 +247,8 @@ func (g *Gate) mode(_ context.Context, c *check) (Ruling, bool, error) {
 
 // ask opens an approval, or finds the one that is open already.
 func (g *Gate) ask(ctx context.Context, c *check) (Ruling, bool, error) {
-	o := opening(c)
-	opened, err := g.store.Open(ctx, o)
+	g.noteRule(c.rule)
+	opened, err := g.store.Open(ctx, opening(c))
 	if err != nil {
 		return Ruling{}, false, err
 	}

@@ -228,3 +228,27 @@ func TestKeyAnswersFromEveryState(t *testing.T) {
 		})
 	}
 }
+
+func TestEachVersionOfARuleIsAuditedOnce(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	b.opened("send_email")
+	b.opened("send_email")
+	b.audited(gate.EventRuleUsed, `"tool":"send_email"`)
+	other := b.on(b.Policy(), b.keys) // another replica, or the next start
+	if _, err := other.Check(t.Context(), ask("send_email")); err != nil {
+		t.Fatal(err)
+	}
+	b.opened("delete_file")
+	b.audited(gate.EventRuleUsed, `"tool":"delete_*"`)
+	n := 0
+	for _, e := range b.log() {
+		if e.Event == gate.EventRuleUsed {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d versions of rules in the log, want 2", n)
+	}
+}

@@ -70,14 +70,14 @@ func (g *Gate) Shown(s *Snapshot) (args json.RawMessage, covered bool) {
 	return mark(raw), true
 }
 
-// Waiting says of a pending approval how far its votes are and whose are still
-// wanted, "1 of 2 (sre)"; it is empty if nobody's are.
-func (g *Gate) Waiting(s *Snapshot) string {
+// Progress says of a pending approval how far its votes are; it is zero if nobody
+// is waited for.
+func (g *Gate) Progress(s *Snapshot) Progress {
 	rule := g.ruleOf(s)
 	if s.State != Pending || rule == nil {
-		return ""
+		return Progress{}
 	}
-	return rule.Missing(qualified(g.counted(s)))
+	return rule.Progress(qualified(g.counted(s)))
 }
 
 // Refused audits that a principal tried what it may not, for the ways in that

@@ -58,6 +58,7 @@ type Rule struct {
 	when         *condition
 	whenText     string
 	runWithin    time.Duration
+	sealed       string // what Version is the fingerprint of
 	redact       [][]string
 }
 
@@ -101,7 +102,7 @@ func (r *Rule) seal() {
 	if total == 1 {
 		total = 0 // the default
 	}
-	r.Version = fingerprint(map[string]any{
+	r.Version, r.sealed = fingerprint(map[string]any{
 		"server": r.server.String(), "tool": r.tool.String(), "when": r.whenText,
 		"action": r.Action, "mode": r.Mode,
 		"groups": groups, "requester": r.AdmitsRequester, "total": total, "per": r.Quorum.Per,

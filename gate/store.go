@@ -290,4 +290,5 @@ type Entry struct {
 	At     time.Time
 	Digest string // bare hex, may be empty
 	Note   string // further facts, one line; never arguments or secrets
+	Once   string // with Log.Note: no second entry of this name is written
 }

@@ -243,10 +243,20 @@ func (o Outcome) pending(own bool) string {
 func name(s string) string  { s, _ = Cut(Clean(s), maxShown); return s }
 func words(s string) string { s, _ = Cut(Clean(s), MaxWords); return s }
 
-// Progress says how many approvals are in and how many it takes, from whom.
+// Progress says how many approvals are in and how many it takes, and of which
+// groups more are wanted. The zero value is nobody's.
 type Progress struct {
 	Have, Need int
 	Groups     []string
+}
+
+// String returns what is still waited for: "1 of 2 (sre)"; empty for the zero
+// value.
+func (p Progress) String() string {
+	if p.Need == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d (%s)", p.Need-p.Have, p.Need, strings.Join(p.Groups, ", "))
 }
 
 // Notification returns the line that a phone shows: who wants what by when,
@@ -278,7 +288,7 @@ func StateLine(a *Approval, p Progress, c Clock) string {
 			q := a.Questions[len(a.Questions)-1]
 			return fmt.Sprintf("%s asks%s, waiting for the agent's answer", name(q.By), quoted(q.Text))
 		}
-		return fmt.Sprintf("Waiting for %d of %d (%s)", p.Need-p.Have, p.Need, strings.Join(p.Groups, ", "))
+		return "Waiting for " + p.String()
 	case Approved, Leased:
 		if a.Discretionary {
 			return fmt.Sprintf("Approved by %s %s", by, c.Time(a.Decided))

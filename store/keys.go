@@ -25,6 +25,7 @@ import (
 //	n          hash    requester -> how many are pending
 //	ready:<executor>   zset, approved calls that wait for a worker, by decision
 //	grants     zset    grants by expiry
+//	once       set     what is noted only once
 //	replicas   hash    replica -> "<ms> <policy>"
 //
 // Of one approval:

@@ -14,7 +14,7 @@ import (
 
 // Note implements gate.Log.
 func (s *Redis) Note(ctx context.Context, e gate.Entry) error {
-	_, err := s.run(ctx, "store.Note", noteScript, string(e.ID), string(e.Event), e.By, e.Digest, e.Note)
+	_, err := s.run(ctx, "store.Note", noteScript, string(e.ID), string(e.Event), e.By, e.Digest, e.Note, e.Once)
 	return err
 }
 

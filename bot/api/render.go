@@ -51,7 +51,7 @@ func (a *API) approval(s *gate.Snapshot, own bool) wire.Approval {
 	for _, q := range s.Questions {
 		out.Questions = append(out.Questions, wire.Question{By: q.By, Text: q.Text, At: stamp(q.At), Answer: q.Answer})
 	}
-	out.Waiting = a.Gate.Waiting(s)
+	out.Waiting = a.Gate.Progress(s).String()
 	return out
 }
 

@@ -200,7 +200,7 @@ func (s screen) questions(questions []wire.Question) error {
 func standing(a *wire.Approval, reason string, now time.Time) string {
 	asked := len(a.Questions) > 0 && a.Questions[len(a.Questions)-1].Answer == ""
 	if a.State == string(gate.Pending) && !asked {
-		return strings.TrimSuffix("Waiting for approvals: "+gate.Clean(a.Waiting), ": ")
+		return "Waiting for " + cmp.Or(gate.Clean(a.Waiting), "people")
 	}
 	g := gate.Approval{
 		State: gate.State(a.State), Reason: gate.Reason(reason), By: a.By, Note: a.Note, Outcome: a.Outcome, Successor: gate.ID(a.Successor),
