@@ -53,7 +53,11 @@ const (
 )
 
 func demo(ctx context.Context, p process, f demoFlags) error {
-	cfg, keys, err := demoConfig()
+	decider := "you"
+	if f.auto {
+		decider = "the demo"
+	}
+	cfg, keys, err := demoConfig(decider)
 	if err != nil {
 		return err
 	}
@@ -101,8 +105,9 @@ func alongside(ctx context.Context, serve, main func(context.Context) error) err
 	return group.Wait()
 }
 
-// demoConfig makes a configuration with fresh keys, and the keys by name.
-func demoConfig() (*config.Loaded, map[string]secret.String, error) {
+// demoConfig makes a configuration with fresh keys, and the keys by name. The
+// decider is the person who approves.
+func demoConfig(decider string) (*config.Loaded, map[string]secret.String, error) {
 	cfg := &config.Loaded{}
 	if err := yaml.UnmarshalWithOptions(demoPolicy, &cfg.Config, yaml.DisallowUnknownField()); err != nil {
 		return nil, nil, fmt.Errorf("demo.yaml: %w", err)
@@ -111,7 +116,7 @@ func demoConfig() (*config.Loaded, map[string]secret.String, error) {
 	you, yourHash := bot.NewKey()
 	cfg.Keys = []bot.KeyConfig{
 		{Name: demoAgent, Roles: []string{"agent"}, Hash: agentHash},
-		{Name: demoApprover, Roles: []string{"approver"}, Person: "you", Hash: yourHash},
+		{Name: demoApprover, Roles: []string{"approver"}, Person: decider, Hash: yourHash},
 	}
 	var problems []gate.Problem
 	cfg.APIKeys, problems = bot.NewKeys(cfg.Keys)

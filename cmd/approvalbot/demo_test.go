@@ -27,10 +27,10 @@ func TestDemoAuto(t *testing.T) {
 	for _, part := range []string{
 		"The demo decides by itself, on http://127.0.0.1:", "nothing survives",
 		"1 of 4  calendar_list\n", "Ran at once.",
-		"2 of 4  kubectl_delete on pod/web-7f9c\n", "Held by rule prod-kubectl.", "Approved by you.", "exactly this call ran, once.", "refused (spent).",
+		"2 of 4  kubectl_delete on pod/web-7f9c\n", "Held by rule prod-kubectl.", "Approved by the demo.", "exactly this call ran, once.", "refused (spent).",
 		"3 of 4  send_email on customers@example.com\n", "Staged by rule send_email.",
 		"4 of 4  db_drop_table on orders\n", "Blocked.",
-		"3 again send_email on customers@example.com\n", "Approved by you.", "exactly this call ran, once.", "refused (spent).",
+		"3 again send_email on customers@example.com\n", "Approved by the demo.", "exactly this call ran, once.", "refused (spent).",
 		"That was all",
 	} {
 		_, after, ok := strings.Cut(rest, part)
@@ -174,7 +174,7 @@ func TestDemoTakesAFreePortIfItsOwnIsTaken(t *testing.T) {
 // TestTheDemosPolicyIsGood: it is what people copy first.
 func TestTheDemosPolicyIsGood(t *testing.T) {
 	t.Parallel()
-	cfg, _, err := demoConfig()
+	cfg, _, err := demoConfig("you")
 	if err != nil {
 		t.Fatal(err)
 	}
