@@ -2,8 +2,8 @@
 -- gets a yes; a refused one burns nothing.
 -- ARGV  id, revision, digest of the call about to run, principal, attempt, fence, policy, "1" if an outcome will be
 --       reported, report in ms, replay window in ms
--- {OK, started, 1 if the same attempt asks again} | MISSING | CLOSED not approved, or dispatched already, or this attempt
--- asks too late | FENCED | MOVED other votes were counted than there are now | DIGEST | STALE | CLOCK | POLICY
+-- {OK, started, 1 if the same attempt asks again} | MISSING | CLOSED not approved, dispatched already, or asked again
+-- too late | FENCED | MOVED other votes were counted than there are now | DIGEST | STALE | CLOCK | POLICY
 
 local id, rev, digest, principal, attempt, fence, policy, reports, within, window = unpack(ARGV, 3)
 local r = find(id) if not r then return {'MISSING'} end

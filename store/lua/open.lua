@@ -43,7 +43,7 @@ end
 if session ~= '' then row.ss = session end
 if discretionary == '1' then row.di = 1 end
 if old then row.pd = old.id end
-if since > 0 and now - since < 900000 then row.fo = since end
+if now - since < 900000 then row.fo = since end -- since is 0 in the first incarnation
 call('SET', key('h', id), head)
 call('SET', key('x', id), args)
 call('SET', key('k', ikey), id)

@@ -44,6 +44,7 @@ var dispatching = tests{
 		c := k.consumption(id)
 		first, err := k.Consume(k.Context(), id, c)
 		k.ok(err)
+		k.Advance(k.T, 2*time.Millisecond)
 		k.repeats(id, func() error {
 			again, err := k.Consume(k.Context(), id, c)
 			if !again.Replayed || !again.Started.Equal(first.Started) {

@@ -70,7 +70,7 @@ func play(env string) error {
 	counter := redis.NewClient(&redis.Options{Network: "unix", Addr: r.Counter})
 	defer counter.Close()
 
-	rec := &recorder{Store: db, w: f, rng: rand.New(rand.NewPCG(r.Seed, uint64(r.Client)<<8))}
+	rec := &recorder{Store: db, w: f, rng: rand.New(rand.NewPCG(r.Seed, uint64(r.Client)<<8)), bells: map[gate.ID]int64{}}
 	g, err := newGate(rec)
 	if err != nil {
 		return err
@@ -128,6 +128,7 @@ func newPolicy() (*gate.Policy, []gate.Problem) {
 		ToolGate: &gate.ToolGateConfig{DefaultMode: "inline", Rules: []gate.RuleConfig{
 			{Name: "one", Match: gate.MatchConfig{Tool: "one_*"}},
 			{Name: "two", Match: gate.MatchConfig{Tool: "two_*"}, Quorum: &gate.QuorumConfig{Total: 2}},
+			{Name: "three", Match: gate.MatchConfig{Tool: "three_*"}, Quorum: &gate.QuorumConfig{Total: 3}},
 			{Name: "deny", Match: gate.MatchConfig{Tool: "now_*"}, InlineTimeout: &gate.InlineTimeoutConfig{After: "1m", Then: "deny"}},
 		}},
 	}, gate.ApproversConfig{}, nil, keys)
@@ -207,7 +208,7 @@ func (w *worker) about(i int64) held {
 	}
 	h := held{i: i, Request: gate.Request{
 		Call: gate.Call{
-			Server: "k8s", Tool: fmt.Sprintf("%s_%d", []string{"one", "two", "now", "one", "two"}[i%5], i),
+			Server: "k8s", Tool: fmt.Sprintf("%s_%d", []string{"one", "two", "three", "now", "two"}[i%5], i),
 			Args: json.RawMessage(`{"namespace":"prod"}`),
 		},
 		Requester: gate.Requester{Key: hermes, Agent: fmt.Sprint("agent-", i), Attended: true}, // an agent of its own: none has too many waiting
@@ -233,7 +234,7 @@ func (w *worker) act(ctx context.Context, h held) {
 	switch n := w.rng.IntN(100); {
 	case h.id == "" || n < 8:
 		w.ask(ctx, h)
-	case n < 32:
+	case n < 33:
 		w.decide(ctx, h, gate.Approve)
 	case n < 34:
 		w.decide(ctx, h, gate.Deny)
@@ -253,6 +254,8 @@ func (w *worker) act(ctx context.Context, h held) {
 		_ = w.Settle(ctx, h.id, w.voter(), w.outcome(), "")
 	case n < 84:
 		_, _, _ = w.store.Sweep(ctx, 1+w.rng.IntN(20))
+	case n < 89:
+		w.force(ctx, h)
 	default:
 		w.store.repeat()
 	}
@@ -340,6 +343,32 @@ func (w *worker) report(ctx context.Context, h held) {
 	}
 	if h.token.Set() && h.attempt != "" {
 		_ = w.Report(ctx, r)
+	}
+}
+
+// force goes past the gate, to ask the store for what the gate never would.
+func (w *worker) force(ctx context.Context, h held) {
+	s, err := w.store.Get(ctx, h.id)
+	if err != nil {
+		return
+	}
+	who, digest := hermes, h.digest
+	switch w.rng.IntN(4) {
+	case 0:
+		who = "mallory"
+	case 1:
+		digest[0]++
+	}
+	switch n := w.rng.IntN(3); {
+	case n == 0:
+		_, _ = w.store.Consume(ctx, h.id, gate.Consumption{
+			Rev: s.Rev - w.rng.Int64N(2), Digest: digest, Principal: who, Attempt: w.hex(), Policy: w.Policy().Version(),
+			WillReport: true, ReportIn: time.Minute,
+		})
+	case n == 1 && s.Attempt != "": // another one would cancel it
+		_ = w.store.Report(ctx, h.id, gate.Report{Principal: who, Attempt: []string{s.Attempt, w.hex()}[w.rng.IntN(2)], Outcome: w.outcome()})
+	case !s.State.Open():
+		_ = w.store.Withdraw(ctx, h.id, gate.Withdrawal{Event: gate.EventRevoked, Reason: gate.ReasonRevoked})
 	}
 }
 

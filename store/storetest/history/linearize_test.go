@@ -58,12 +58,27 @@ func split(ops []*op) map[string][]*op {
 	return parts
 }
 
+// operations are calls as porcupine has them. A call that was refused after the
+// store may have asked twice is two: the first, whose reply was lost, may have
+// been done; then the refusal of the second must be true after it.
 func operations(ops []*op) (out []porcupine.Operation) {
-	for _, o := range ops {
+	add := func(o *op) {
 		out = append(out, porcupine.Operation{ClientId: o.client, Input: o, Call: o.from, Return: o.to})
+	}
+	for _, o := range ops {
+		if again := o.from + int64(retryAfter); o.answer != nil && o.answer.No != nil && o.to >= again {
+			first, second := *o, *o
+			first.answer, second.from = nil, again
+			add(&first)
+			o = &second
+		}
+		add(o)
 	}
 	return out
 }
+
+// retryAfter is how long the store waits before it asks again, at least.
+const retryAfter = 20 * time.Millisecond
 
 func describe(ops []*op) string {
 	var b strings.Builder

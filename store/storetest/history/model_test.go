@@ -80,23 +80,15 @@ func (s state) after(o *op, c clock) []state {
 	}
 	for _, at := range s.aged(o, c) {
 		yes, no := at.take(o, c)
-		if o.answer == nil || o.answer.No == nil || o.retried() {
+		switch {
+		case o.answer == nil || o.answer.No == nil:
 			next = append(next, yes...)
-		}
-		if o.answer != nil && o.answer.No != nil && slices.Contains(no, *o.answer.No) {
+		case slices.Contains(no, *o.answer.No):
 			next = append(next, at)
 		}
 	}
 	return next
 }
-
-// retried reports whether the store may have asked twice, because the first
-// reply was lost. If somebody else came between, a refusal of the second try
-// does not tell what the first has done: it was spent, by this very attempt.
-func (o *op) retried() bool { return o.to-o.from >= int64(retryAfter) }
-
-// retryAfter is how long the store waits before it asks again, at least.
-const retryAfter = 20 * time.Millisecond
 
 // move makes a move of gate's table.
 func (s state) move(e gate.Event, to gate.State) (state, bool) {

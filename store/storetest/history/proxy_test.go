@@ -50,11 +50,11 @@ func faults(rng *rand.Rand) func() fault {
 		}
 		p := rng.IntN(1000)
 		if spell > 0 {
-			p /= 20
+			p /= 10
 		}
-		f.noRequest = p < 15
-		f.noReply = p >= 15 && p < 40
-		f.silent = rng.IntN(40) == 0
+		f.noRequest = p < 25
+		f.noReply = p >= 25 && p < 75
+		f.silent = rng.IntN(80) == 0
 		return f
 	}
 }

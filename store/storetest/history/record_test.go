@@ -130,9 +130,10 @@ type recorder struct {
 	n    atomic.Int64
 	pace atomic.Int64 // how long a call takes, in nanoseconds
 
-	mu   sync.Mutex
-	rng  *rand.Rand
-	past []func() // calls made, to be repeated word for word
+	mu    sync.Mutex
+	rng   *rand.Rand
+	past  []func()          // calls made, to be repeated word for word
+	bells map[gate.ID]int64 // when they are due
 }
 
 // monotonic is a clock that all processes of one machine share, in nanoseconds.
@@ -219,6 +220,30 @@ func (r *recorder) hasten(d time.Duration) time.Duration {
 	return max(calls*time.Duration(r.pace.Load()), 5*time.Millisecond).Truncate(time.Millisecond)
 }
 
+// hesitate lets others, or time, come between what a client has read and what it
+// does about it: now and then a client acts just when the bell rings.
+func (r *recorder) hesitate(ctx context.Context, id gate.ID) {
+	pace := time.Duration(r.pace.Load())
+	r.mu.Lock()
+	left := time.Duration(r.bells[id] - monotonic())
+	toBell := left > 0 && left < 100*pace && r.rng.IntN(2) == 0
+	d := time.Duration(max(r.rng.IntN(12)-8, 0)) * pace
+	if toBell {
+		d = left + time.Duration(r.rng.IntN(4_000)-1_000)*time.Microsecond
+	}
+	r.mu.Unlock()
+	pause(ctx.Done(), d)
+}
+
+// ring notes when an approval will be due, by what a reader saw.
+func (r *recorder) ring(s *gate.Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if due := see(s).Due; due != 0 && r.bells != nil {
+		r.bells[s.ID] = monotonic() + int64(time.UnixMilli(due).Sub(s.Now))
+	}
+}
+
 type none struct{}
 
 func (r *recorder) Open(ctx context.Context, o gate.Opening) (gate.Opened, error) {
@@ -231,16 +256,22 @@ func (r *recorder) Find(ctx context.Context, apiKey, key string) (gate.ID, error
 }
 
 func (r *recorder) Get(ctx context.Context, id gate.ID) (gate.Snapshot, error) {
-	return once(r, call{Method: "get", ID: id}, func() (gate.Snapshot, error) { return r.Store.Get(ctx, id) })
+	s, err := once(r, call{Method: "get", ID: id}, func() (gate.Snapshot, error) { return r.Store.Get(ctx, id) })
+	if err == nil {
+		r.ring(&s)
+	}
+	return s, err
 }
 
 func (r *recorder) Vote(ctx context.Context, id gate.ID, b gate.Ballot) (gate.VoteResult, error) {
 	b.RunFor = r.hasten(b.RunFor)
+	r.hesitate(ctx, id)
 	return recorded(r, call{Method: "vote", ID: id, Ballot: &b}, func() (gate.VoteResult, error) { return r.Store.Vote(ctx, id, b) })
 }
 
 func (r *recorder) Consume(ctx context.Context, id gate.ID, c gate.Consumption) (gate.Consumed, error) {
 	c.ReportIn = r.hasten(c.ReportIn)
+	r.hesitate(ctx, id)
 	return recorded(r, call{Method: "consume", ID: id, Consumption: &c}, func() (gate.Consumed, error) { return r.Store.Consume(ctx, id, c) })
 }
 
