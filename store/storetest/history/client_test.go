@@ -254,7 +254,7 @@ func (w *worker) act(ctx context.Context, h held) {
 		_ = w.Settle(ctx, h.id, w.voter(), w.outcome(), "")
 	case n < 84:
 		_, _, _ = w.store.Sweep(ctx, 1+w.rng.IntN(20))
-	case n < 89:
+	case n < 92:
 		w.force(ctx, h)
 	default:
 		w.store.repeat()
@@ -359,13 +359,13 @@ func (w *worker) force(ctx context.Context, h held) {
 	case 1:
 		digest[0]++
 	}
-	switch n := w.rng.IntN(3); {
-	case n == 0:
+	switch n := w.rng.IntN(4); {
+	case n < 2:
 		_, _ = w.store.Consume(ctx, h.id, gate.Consumption{
 			Rev: s.Rev - w.rng.Int64N(2), Digest: digest, Principal: who, Attempt: w.hex(), Policy: w.Policy().Version(),
 			WillReport: true, ReportIn: time.Minute,
 		})
-	case n == 1 && s.Attempt != "": // another one would cancel it
+	case n == 2 && s.Attempt != "": // another one would cancel it
 		_ = w.store.Report(ctx, h.id, gate.Report{Principal: who, Attempt: []string{s.Attempt, w.hex()}[w.rng.IntN(2)], Outcome: w.outcome()})
 	case !s.State.Open():
 		_ = w.store.Withdraw(ctx, h.id, gate.Withdrawal{Event: gate.EventRevoked, Reason: gate.ReasonRevoked})
