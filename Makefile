@@ -4,7 +4,7 @@ GO      ?= go
 LINT     = $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZES  ?= 20000x # tries of each fuzz target
 
-.PHONY: help demo test vet lint tidy-check bench fuzz tools clean
+.PHONY: help demo test histories vet lint tidy-check bench fuzz tools clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -14,6 +14,10 @@ demo: ## a server with an agent whose calls you approve in the browser; needs no
 
 test: tools ## all tests, with the race detector
 	$(GO) test -race -shuffle=on -timeout 20m ./...
+
+histories: tools ## long histories of killed clients on a bad network, for a quarter of an hour
+	HISTORY_RUNS=$${HISTORY_RUNS:-20} HISTORY_OPS=$${HISTORY_OPS:-10000} HISTORY_SECONDS=$${HISTORY_SECONDS:-60} \
+		$(GO) test -race -count 1 -timeout 2h -v -run '^TestHistories$$' ./store/storetest/history
 
 vet: ## go vet
 	$(GO) vet ./...
