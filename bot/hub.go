@@ -145,8 +145,9 @@ func (h *Hub) Run(ctx context.Context) {
 				missed = false
 				h.Everyone()
 			}
-		case errors.Is(err, gate.ErrGap):
+		case errors.Is(err, gate.ErrGap) && pos != "":
 			pos, missed = "", true // this place is gone: begin at the end again
+			pause(ctx, firstRetry) // but not in a loop
 		case ctx.Err() == nil:
 			missed = true
 			h.logger.WarnContext(ctx, "log not readable, waiters are not woken", "err", err, "retry_in", retry)

@@ -90,12 +90,14 @@ func (k *Keys) add(path string, c KeyConfig) (problems []gate.Problem) {
 	key.readRoles(c, bad)
 	key.readClaims(c, bad)
 	hash, err := c.hash()
-	if err != nil {
+	switch other := k.byHash[hash]; {
+	case err != nil:
 		bad("hash_file", err.Error())
-	} else if other := k.byHash[hash]; other != nil {
+	case other != nil:
 		bad("hash_file", "the same key as "+other.Key)
+	default:
+		k.byHash[hash] = key
 	}
-	k.byHash[hash] = key
 	k.principals = append(k.principals, key.Principal)
 	return problems
 }
