@@ -102,8 +102,9 @@ func endOf(e gate.Event) gate.State {
 		return gate.Revoked
 	case gate.EventVoided:
 		return gate.Void
+	default:
+		return ""
 	}
-	return ""
 }
 
 // ms is a duration as scripts take it; a fraction counts as a whole one, so
@@ -247,8 +248,9 @@ const (
 func (s *Redis) List(ctx context.Context, q gate.Query) (gate.Page, error) {
 	const op = "store.List"
 	first, last := indexes(q.State)
-	score, after, err := "", "", error(nil)
+	score, after := "", ""
 	if q.Cursor != "" {
+		var err error
 		if first, score, after, err = parseCursor(q.Cursor, first, last); err != nil {
 			return gate.Page{}, err
 		}

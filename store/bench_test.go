@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -13,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"crypto/rand"
 
 	"github.com/redis/go-redis/v9"
 

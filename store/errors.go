@@ -54,6 +54,7 @@ func closed(op string, s gate.State, why gate.Reason) error {
 		if s == gate.Pending {
 			e.Public = "this approval is not decided yet"
 		}
+	default: // ended before it was dispatched
 	}
 	return e
 }

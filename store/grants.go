@@ -30,7 +30,7 @@ func (s *Redis) Standing(ctx context.Context, r gate.Requester) (gate.Holdings, 
 	return h, nil
 }
 
-// decodeGrants reads JSON, uses, JSON, uses, …
+// decodeGrants reads grants: JSON and uses of each.
 func decodeGrants(r reply) ([]gate.Grant, error) {
 	var out []gate.Grant
 	for i := 0; i+1 < len(r); i += 2 {

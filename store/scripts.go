@@ -153,7 +153,7 @@ func (r reply) list(i int) reply {
 	return l
 }
 
-// fields reads field, value, field, value, …
+// fields reads a hash: field and value of each.
 func (r reply) fields() row {
 	m := make(row, len(r)/2)
 	for i := 0; i+1 < len(r); i += 2 {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/rand"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +51,7 @@ func memoryUnderTest(t *testing.T) *storetest.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { close(t, s) })
+	t.Cleanup(func() { checkIndexes(t, s); close(t, s) })
 	now := time.Now()
 	server.SetTime(now)
 	return &storetest.Store{
@@ -73,7 +74,7 @@ func serverUnderTest(t *testing.T, server *server) *storetest.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { close(t, s) })
+	t.Cleanup(func() { checkIndexes(t, s); close(t, s) })
 	return &storetest.Store{
 		Store: s,
 		Brief: 1500 * time.Millisecond,
@@ -184,7 +185,7 @@ func (s *server) wait(t *testing.T, store *Redis, d time.Duration) {
 	defer db.Close()
 	for start := now(t, db); now(t, db).Sub(start) <= d; {
 		// Each round blocks in Redis, not here, and ends when time has passed.
-		if err := db.BLPop(t.Context(), 20*time.Millisecond, store.space.key("nothing")).Err(); err != nil && err != redis.Nil {
+		if err := db.BLPop(t.Context(), 20*time.Millisecond, store.space.key("nothing")).Err(); err != nil && !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
 		}
 	}

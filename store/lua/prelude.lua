@@ -110,7 +110,7 @@ local function move(r, ev, to, by, x, set)
 
   if is ~= was then
     if was then call('ZREM', was, r.id) end
-    call('ZADD', is, is == live and r.dt or now, r.id)
+    call('ZADD', is, now, r.id)
     if is == pending then call('HINCRBY', counts, r.rq, 1) end
     if was == pending and call('HINCRBY', counts, r.rq, -1) <= 0 then call('HDEL', counts, r.rq) end
   end
@@ -140,7 +140,7 @@ local function tick(r)
     if r.st == 'pending' and r.iu and not r.dn then -- xp counts from the deadline, however late it is noticed
       move(r, 'deferred', 'pending', '', '', {md = 'deferred', iu = false})
     elseif r.st == 'pending' then move(r, 'expired', 'expired', '', '', {rs = 'expired'})
-    elseif r.st == 'leased' and now < tonumber(r.rb) then
+    elseif r.st == 'leased' then -- and lapses next, if its time to run is over too
       move(r, 'released', 'approved', '', 'lease ran out', {ow = false, lu = false, ln = false})
     elseif r.st == 'executing' and r.wr == '1' then move(r, 'unknown', 'outcome_unknown', '', '', {})
     elseif r.st == 'executing' then move(r, 'reported', 'executed', '', 'unreported', {oc = 'unreported'})

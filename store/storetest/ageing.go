@@ -33,8 +33,12 @@ var ageing = tests{
 	},
 	"an inline question whose silence denies expires instead": func(k *kit) {
 		id := k.open(inline(k.Brief), func(o *gate.Opening) { o.InlineDeny = true })
+		pos := k.tail()
 		k.Advance(k.T, k.Brief)
 		k.state(id, gate.Expired)
+		if got := k.events(id, pos); !slices.Equal(got, []gate.Event{gate.EventExpired}) {
+			k.Errorf("events %v", got)
+		}
 	},
 	"a deferral noticed after its own deadline expires at once": func(k *kit) {
 		id := k.open(inline(k.Brief/2), expires(k.Brief/2))

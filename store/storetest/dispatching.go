@@ -380,6 +380,18 @@ var leasing = tests{
 			k.Errorf("after release: fence %d, %t; want a new lease", f, ok)
 		}
 	},
+	"a call that is given back keeps its place in the queue": func(k *kit) {
+		first, then := k.open(runBy("ops")), k.open(runBy("ops"))
+		for _, id := range []gate.ID{first, then} {
+			k.approve(id)
+			k.Advance(k.T, 2*time.Millisecond)
+		}
+		id, fence := k.lease("ops", "w1")
+		k.ok(k.Release(k.Context(), id, "w1", fence))
+		if id, _ = k.lease("ops", "w2"); id != first {
+			k.Errorf("leased %s, want %s again", id, first)
+		}
+	},
 	"fifty workers share out ten calls without a double": func(k *kit) {
 		for range 10 {
 			k.approve(k.open(runBy("ops")))

@@ -96,8 +96,8 @@ var opening = tests{
 		k.open(join)
 	},
 	"joining finds the newest": func(k *kit) {
-		k.open()
-		id := k.open()
+		old, id := k.open(), k.open()
+		k.deny(old)
 		k.ok(k.finds(id, k.question(func(o *gate.Opening) { o.Join = true })))
 	},
 	"one requester has no more than the cap pending": func(k *kit) {
@@ -265,7 +265,7 @@ var opening = tests{
 func (k *kit) finds(id gate.ID, o gate.Opening) error {
 	got, err := k.Open(k.Context(), o)
 	if err == nil && (got.ID != id || got.Created) {
-		err = fmt.Errorf("Open = %+v, want %s found", got, id)
+		err = fmt.Errorf("opened %+v, want %s found", got, id)
 	}
 	return err
 }

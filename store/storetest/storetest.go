@@ -132,6 +132,7 @@ func inline(d time.Duration) func(*gate.Opening) {
 }
 
 func expires(d time.Duration) func(*gate.Opening) { return func(o *gate.Opening) { o.ExpiresIn = d } }
+
 func runBy(executor string) func(*gate.Opening) {
 	return func(o *gate.Opening) { o.Executor = executor }
 }

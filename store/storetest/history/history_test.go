@@ -76,7 +76,7 @@ type run struct {
 
 func (r *run) check() {
 	r.Logf("HISTORY_SEED=%d HISTORY_RUNS=1 HISTORY_OPS=%d", r.seed, r.ops)
-	r.dir = r.TempDir()
+	r.dir = r.ArtifactDir() // kept with -artifacts
 	socket := startRedis(r.T)
 	db := r.store(socket)
 	if _, err := db.Heartbeat(r.Context(), "replica-0", r.policy()); err != nil {
@@ -134,8 +134,19 @@ func summary(ops []*op, log map[gate.ID]*story) string {
 		len(ops), refused, unknown, len(log), dispatched)
 }
 
-// offset is how much the clock that Redis goes by is ahead of ours.
-func offset() int64 { return time.Now().UnixNano() - monotonic() }
+// offset is how much the clock that Redis goes by is ahead of ours: the best of
+// some looks at both, because one may be interrupted between the two.
+func offset() (ahead int64) {
+	for best, n := int64(forever), 0; n < 20; n++ {
+		before := monotonic()
+		now := time.Now().UnixNano()
+		took := monotonic() - before
+		if took < best {
+			best, ahead = took, now-before
+		}
+	}
+	return ahead
+}
 
 func (r *run) store(addr string) *store.Redis {
 	r.Helper()

@@ -48,8 +48,7 @@ func split(ops []*op) map[string][]*op {
 	}
 	parts := map[string][]*op{}
 	for _, o := range ops {
-		silent := o.answer == nil && (o.Method == "get" || o.Method == "find")
-		if o.Method == dispatch || o.Method == press || silent {
+		if o.Method == dispatch || o.Method == press || o.answer == nil && o.reads() {
 			continue
 		}
 		name := cmp.Or(o.Key, names[o.ID], string(o.ID))
@@ -60,17 +59,16 @@ func split(ops []*op) map[string][]*op {
 
 // operations are calls as porcupine has them. A call that was refused after the
 // store may have asked twice is two: the first, whose reply was lost, may have
-// been done; then the refusal of the second must be true after it.
+// been done; the refusal of the second must be true all the same.
 func operations(ops []*op) (out []porcupine.Operation) {
 	add := func(o *op) {
 		out = append(out, porcupine.Operation{ClientId: o.client, Input: o, Call: o.from, Return: o.to})
 	}
 	for _, o := range ops {
-		if again := o.from + int64(retryAfter); o.answer != nil && o.answer.No != nil && o.to >= again {
-			first, second := *o, *o
-			first.answer, second.from = nil, again
+		if o.answer != nil && o.answer.No != nil && o.to-o.from >= int64(retryAfter) && !o.reads() {
+			first := *o
+			first.answer = nil
 			add(&first)
-			o = &second
 		}
 		add(o)
 	}

@@ -298,6 +298,9 @@ type op struct {
 	from, to int64
 }
 
+// reads reports whether the call changes nothing.
+func (o *op) reads() bool { return o.Method == "get" || o.Method == "find" }
+
 // forever is when a call without an answer has returned.
 const forever = math.MaxInt64
 
