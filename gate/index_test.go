@@ -49,6 +49,7 @@ func TestTheIndexAgreesWithReadingTopToBottom(t *testing.T) {
 
 // manyRules is a policy of n rules of all shapes.
 func manyRules(t testing.TB, n int) *Policy {
+	t.Helper()
 	cfg := &PolicyConfig{ToolGate: &ToolGateConfig{Deny: []string{"db.drop_*"}}}
 	for i := range n {
 		m := MatchConfig{Tool: fmt.Sprintf("tool%d_*", i)}
@@ -92,7 +93,7 @@ func BenchmarkRuleUndesignated(b *testing.B) {
 	}
 }
 
-func TestACallThatNobodyGatesCostsNoMemory(t *testing.T) {
+func TestACallThatNobodyGatesCostsNoMemory(t *testing.T) { //nolint:paralleltest // testing.AllocsPerRun counts for the whole process
 	p := manyRules(t, 1_000)
 	if n := len(p.index.tool.rules[""]) + len(p.index.server.rules[""]); n > 0 {
 		t.Errorf("%d rules are tried on every call", n)

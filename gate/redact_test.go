@@ -42,7 +42,7 @@ func TestRedacted(t *testing.T) {
 			t.Parallel()
 
 			r := &Rule{}
-			for _, text := range strings.Fields(tt.paths) {
+			for text := range strings.FieldsSeq(tt.paths) {
 				path, ok := parseRedact(text)
 				if !ok {
 					t.Fatalf("%q is no path", text)

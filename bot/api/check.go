@@ -40,11 +40,11 @@ func (a *API) ruling(ctx context.Context, c *caller, in wire.CheckRequest) (*gat
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	ruling, err := a.Gate.Check(ctx, r)
-	switch gate.KindOf(err) {
-	case gate.Internal, gate.Unavailable:
-		if err != nil {
-			a.logFailure(ctx, "check", err)
-		}
+	if err == nil {
+		return &ruling, nil
+	}
+	if kind := gate.KindOf(err); kind == gate.Internal || kind == gate.Unavailable {
+		a.logFailure(ctx, "check", err)
 		return &ruling, nil
 	}
 	return nil, a.ruledOut(&ruling, err)

@@ -32,17 +32,17 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv(asServer); addr != "" {
 		if err := serveChild(addr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			os.Exit(1) //nolint:forbidigo // this is a main
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(m.Run()) //nolint:forbidigo // this is a main
 }
 
 // serveChild serves until its standard input ends; it says its address first,
 // and what it weighs for every line it reads.
 func serveChild(addr string) error {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // of a process
 	defer cancel()
 	quiet := slog.New(slog.DiscardHandler)
 	keyring, err := gate.NewKeyring(serverKey)
@@ -78,7 +78,7 @@ func childStore(ctx context.Context, addr string, keyring *gate.Keyring) (*store
 }
 
 func serveAndWeigh(handler http.Handler, hub *bot.Hub) error {
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0") //nolint:forbidigo // of a process
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ type child struct {
 // startChild starts a replica on a Redis, or on "memory".
 func startChild(t testing.TB, addr string) *child {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]) //nolint:gosec // this very binary
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
 	cmd.Env = append(os.Environ(), asServer+"="+addr)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

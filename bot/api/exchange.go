@@ -49,7 +49,7 @@ func (a *API) panicked(x *exchange, r *http.Request, v any) {
 	if v == http.ErrAbortHandler { //nolint:errorlint // the sentinel itself, as net/http compares it
 		panic(v)
 	}
-	a.Out.Error("panic", "method", r.Method, "panic", v, "stack", string(debug.Stack()))
+	a.Out.ErrorContext(r.Context(), "panic", "method", r.Method, "panic", v, "stack", string(debug.Stack()))
 	if x.begun { // half an answer is none: drop the connection
 		panic(http.ErrAbortHandler)
 	}

@@ -129,7 +129,7 @@ func start(t testing.TB, s gate.Store, cfg *gate.PolicyConfig, changes ...func(*
 	server := httptest.NewServer(r.api)
 	r.url = server.URL
 
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	name := t.Name() + r.url
 	r.gate.Beat(ctx, name)
 	var running sync.WaitGroup

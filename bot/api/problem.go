@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -111,9 +112,7 @@ func (p *problem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Problem)
 
 // write answers a plain handler's request.
 func (p *problem) write(w http.ResponseWriter) {
-	for name, values := range p.headers {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.headers)
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the caller left; nobody to tell
@@ -155,7 +154,7 @@ var refusals = map[int]string{
 }
 
 // huma makes its errors with a package variable; this is the only one to set.
-func init() { //nolint:gochecknoinits
+func init() { //nolint:gochecknoinits // see above
 	huma.NewError = func(status int, _ string, errs ...error) huma.StatusError {
 		p := newProblem(status, refusals[status])
 		for _, err := range errs {

@@ -5,13 +5,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/approvalbot/approvalbot/store"
 )
 
 // redisServer is a Redis of its own that a test may stop and start.
@@ -43,14 +40,14 @@ func startRedis(t testing.TB) *redisServer {
 func (r *redisServer) start(t testing.TB) {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(r.addr)
-	r.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server", //nolint:gosec // a port and a folder of the test
+	r.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server",
 		"--bind", "127.0.0.1", "--port", port, "--dir", r.folder, "--save", "", "--appendonly", "yes", "--appendfsync", "no")
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	db := r.client()
 	defer func() { _ = db.Close() }()
-	eventually(t, func() bool { return db.Ping(context.Background()).Err() == nil })
+	eventually(t, func() bool { return db.Ping(context.WithoutCancel(t.Context())).Err() == nil })
 }
 
 func (r *redisServer) client() *redis.Client {
@@ -63,17 +60,4 @@ func (r *redisServer) stop(t testing.TB) {
 	if err := r.cmd.Process.Kill(); err == nil {
 		_ = r.cmd.Wait()
 	}
-}
-
-// open is a store on it.
-func (r *redisServer) open(t testing.TB) *store.Redis {
-	t.Helper()
-	c := store.Config{Fingerprints: ring(t).Fingerprints()}
-	c.Redis.Addrs = strings.Fields(r.addr)
-	s, err := store.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }

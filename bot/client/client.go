@@ -77,11 +77,12 @@ func New(address string, key secret.String, opts ...Option) (*Client, error) {
 type Error struct{ wire.Problem }
 
 func (e *Error) Error() string {
-	text := fmt.Sprintf("approvalbot: %s (%s)", e.Detail, e.Code)
+	var text strings.Builder
+	fmt.Fprintf(&text, "approvalbot: %s (%s)", e.Detail, e.Code)
 	for _, f := range e.Fields {
-		text += fmt.Sprintf("; %s: %s", f.Field, f.Text)
+		fmt.Fprintf(&text, "; %s: %s", f.Field, f.Text)
 	}
-	return text
+	return text.String()
 }
 
 // Unwrap makes the kind visible to errors.Is.
