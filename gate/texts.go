@@ -122,7 +122,7 @@ var byReason = map[Reason]string{
 // has words of its own.
 var byKind = map[Kind]string{
 	Internal:    byReason[ReasonGateError],
-	Invalid:     byReason[ReasonInvalidArguments],
+	Invalid:     "NOT RUN. The request is malformed, or says what its API key may not say; nobody was asked. Do not look for another way. Tell the user.",
 	Forbidden:   "NOT RUN. This API key may not do that; nothing changed. Do not look for another way. Tell the user.",
 	NotFound:    byReason[ReasonNotFound],
 	Conflict:    "NOTHING CHANGED. That does not count any more. Look at the state of the approval before you go on.",

@@ -88,6 +88,9 @@ func (a *API) Drain() {
 	a.Hub.Everyone()
 }
 
+// Routes lists what is served, for tests and for whoever mounts it.
+func (a *API) Routes() chi.Routes { return a.router }
+
 func (a *API) draining() bool {
 	select {
 	case <-a.drained:

@@ -49,7 +49,8 @@ func op(method, path, id, summary string) huma.Operation {
 // plain registers a route that huma does not serve, and documents it.
 func (a *API) plain(h huma.API, path, id, summary, contentType string, handle http.HandlerFunc) {
 	a.router.Get(path, handle)
-	o := &huma.Operation{Method: http.MethodGet, Path: path, OperationID: id, Summary: summary, Responses: map[string]*huma.Response{
+	none := []map[string][]string{{}} // anybody may
+	o := &huma.Operation{Method: http.MethodGet, Path: path, OperationID: id, Summary: summary, Security: none, Responses: map[string]*huma.Response{
 		"200": {Description: summary, Content: map[string]*huma.MediaType{contentType: {Schema: &huma.Schema{}}}},
 		"429": {Description: "Too many requests"},
 	}}
