@@ -267,11 +267,14 @@ func (w *worker) outcome() gate.State {
 	return []gate.State{gate.Executed, gate.Failed}[w.rng.IntN(2)]
 }
 
-// ask comes through the gate's front door, or with an id of its own choice.
+// ask comes through the gate's front door, or goes straight to the store: with an
+// id that everybody chooses, or with a key and an id of its own.
 func (w *worker) ask(ctx context.Context, h held) {
-	if h.Key == "" {
-		_, _ = w.store.Open(ctx, w.opening(h))
-		w.known.learn(h)
+	if h.Key == "" || w.rng.IntN(3) == 0 {
+		if got, err := w.store.Open(ctx, w.opening(h)); err == nil {
+			h.id = got.ID
+			w.known.learn(h)
+		}
 		return
 	}
 	if r, err := w.Check(ctx, h.Request); err == nil && r.Approval != nil {
@@ -291,6 +294,9 @@ func (w *worker) opening(h held) gate.Opening {
 	}
 	if h.Request.Mode == gate.Deferred {
 		o.Mode = gate.Deferred
+	}
+	if o.Key = h.Key; o.Key != "" {
+		o.ID = gate.NewID()
 	}
 	return o
 }
@@ -346,28 +352,33 @@ func (w *worker) report(ctx context.Context, h held) {
 	}
 }
 
-// force goes past the gate, to ask the store for what the gate never would.
+// force goes past the gate, to ask the store for what the gate never would and
+// the store must refuse.
 func (w *worker) force(ctx context.Context, h held) {
 	s, err := w.store.Get(ctx, h.id)
 	if err != nil {
 		return
 	}
-	who, digest := hermes, h.digest
-	switch w.rng.IntN(4) {
-	case 0:
-		who = "mallory"
-	case 1:
-		digest[0]++
+	c := gate.Consumption{
+		Rev: s.Rev, Digest: h.digest, Principal: hermes, Attempt: w.hex(), Policy: w.Policy().Version(), WillReport: true, ReportIn: time.Minute,
 	}
-	switch n := w.rng.IntN(4); {
-	case n < 2:
-		_, _ = w.store.Consume(ctx, h.id, gate.Consumption{
-			Rev: s.Rev - w.rng.Int64N(2), Digest: digest, Principal: who, Attempt: w.hex(), Policy: w.Policy().Version(),
-			WillReport: true, ReportIn: time.Minute,
-		})
-	case n == 2 && s.Attempt != "": // another one would cancel it
-		_ = w.store.Report(ctx, h.id, gate.Report{Principal: who, Attempt: []string{s.Attempt, w.hex()}[w.rng.IntN(2)], Outcome: w.outcome()})
-	case !s.State.Open():
+	r := gate.Report{Principal: hermes, Attempt: s.Attempt, Outcome: w.outcome()}
+	switch w.rng.IntN(3) {
+	case 0:
+		c.Rev--
+		r.Attempt = w.hex()
+	case 1:
+		c.Digest[0]++
+		r.Attempt = w.hex()
+	case 2:
+		c.Principal, r.Principal = "mallory", "mallory"
+	}
+	switch {
+	case s.State == gate.Executing && w.rng.IntN(2) == 0:
+		_ = w.store.Report(ctx, h.id, r)
+	case s.State.Open() || w.rng.IntN(2) == 0:
+		_, _ = w.store.Consume(ctx, h.id, c)
+	default:
 		_ = w.store.Withdraw(ctx, h.id, gate.Withdrawal{Event: gate.EventRevoked, Reason: gate.ReasonRevoked})
 	}
 }

@@ -25,7 +25,7 @@ func (r *run) linearize(ops []*op, c clock) {
 	m, parts := model(c), split(ops)
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		history := operations(parts[name])
-		result, info := porcupine.CheckOperationsVerbose(m, history, time.Minute)
+		result, info := porcupine.CheckOperationsVerbose(m, history, 15*time.Second)
 		if result == porcupine.Ok {
 			continue
 		}

@@ -97,28 +97,32 @@ func holdAgainst(t *testing.T, log map[gate.ID]*story, ops []*op) {
 
 // holdPresses holds that the same press is the same decision: once it was taken,
 // it is told so however often it comes and whatever happened since, unless its
-// voter has pressed something else.
+// voter has decided something else.
 func holdPresses(t *testing.T, ops []*op) {
 	t.Helper()
 	type voter struct {
 		gate.ID
 		person string
 	}
-	presses := map[voter][]*op{} // by invocation
+	taken := map[voter][]*op{} // or nobody knows
 	for _, o := range ops {
-		if o.Method != press {
+		if o.Method == press && (o.answer == nil || o.answer.No == nil) {
+			v := voter{o.ID, o.Decision.Voter.Person}
+			taken[v] = append(taken[v], o)
+		}
+	}
+	for _, o := range ops {
+		if o.Method != press || o.answer == nil || o.answer.No == nil {
 			continue
 		}
-		v := voter{o.ID, o.Decision.Voter.Person}
-		taken, changed := false, false
-		for _, before := range presses[v] {
-			same := before.Decision.Nonce == o.Decision.Nonce
-			taken = taken || same && before.to < o.from && before.answer.No == nil
-			changed = changed || !same
+		before, changed := false, false
+		for _, p := range taken[voter{o.ID, o.Decision.Voter.Person}] {
+			same := p.Decision.Nonce == o.Decision.Nonce
+			before = before || same && p.to < o.from
+			changed = changed || !same && p.from < o.to
 		}
-		presses[v] = append(presses[v], o)
-		if taken && !changed && o.answer != nil && o.answer.No != nil {
-			t.Errorf("%s: %s's press %s was taken, and when it came again refused: %v", o.ID, v.person, o.Decision.Nonce, *o.answer.No)
+		if before && !changed {
+			t.Errorf("%s: press %s was taken, and refused when it came again: %v", o.ID, o.Decision.Nonce, *o.answer.No)
 		}
 	}
 }
