@@ -47,6 +47,11 @@ func checkIndexes(t *testing.T, s *Redis) {
 		}
 		d.checkLife(id, r)
 	}
+	for _, session := range d.ids("s:") {
+		if d.s.db.PTTL(d.ctx, s.space.key("s:"+session)).Val() <= 0 {
+			t.Errorf("session %s is kept for ever", session)
+		}
+	}
 	indexes["grants"] = d.ids("g:")
 	var held []string
 	for _, requester := range d.ids("gr:") {

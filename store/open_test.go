@@ -119,6 +119,9 @@ func TestOpenWantsTheLevelThatIsStored(t *testing.T) {
 	if err := s.SetDurability(t.Context(), "sturdy", "root"); !errors.Is(err, gate.Invalid) {
 		t.Errorf("an unknown level = %v, want Invalid", err)
 	}
+	if es, err := s.Read(t.Context(), "", 10, 0); err != nil || len(es) != 1 || es[0].Event != gate.EventDurability || es[0].By != "root" {
+		t.Errorf("log: %+v, %v", es, err)
+	}
 	if err := opens(t, server, level(Strict)); err == nil {
 		t.Error("the level before is accepted still")
 	}

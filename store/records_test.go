@@ -137,6 +137,63 @@ func TestATamperedRecordIsNotShown(t *testing.T) {
 	}
 }
 
+// TestAnEndedSessionsGrantsEndWithItsTombstone looks into the moment when a
+// large session is ended but not all that hangs on it has been taken off yet.
+func TestAnEndedSessionsGrantsEndWithItsTombstone(t *testing.T) {
+	t.Parallel()
+	s, err := OpenMemory(t.Context(), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close(t, s)
+	if _, err := s.Heartbeat(t.Context(), "r", "p"); err != nil {
+		t.Fatal(err)
+	}
+	a := approvedNow(t, s)
+	r := gate.Requester{Key: "hermes", Session: "s"}
+	g := gate.Grant{ID: "grt_1", Scope: gate.Session, Requester: r, Expires: a.Now.Add(time.Hour), Incarnation: a.Incarnation, MAC: []byte{1}}
+	e, err := encodeGrant("", &g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.db.HSet(t.Context(), s.space.key("g:grt_1"), "js", e.json, "mc", e.mac, "xp", e.expires, "rq", e.requester, "ss", e.session)
+	if err := s.UseGrant(t.Context(), g, "p", a.Digest); err != nil {
+		t.Errorf("UseGrant = %v", err)
+	}
+	s.db.HSet(t.Context(), s.space.key("s:"+e.session), "en", 1)
+	if err := s.UseGrant(t.Context(), g, "p", a.Digest); gate.ReasonOf(err) != gate.ReasonRevoked {
+		t.Errorf("UseGrant = %v, want a Conflict (revoked)", err)
+	}
+	if err := s.PutGrant(t.Context(), g, "ann"); gate.ReasonOf(err) != gate.ReasonRevoked {
+		t.Errorf("PutGrant = %v, want a Conflict (revoked)", err)
+	}
+}
+
+func TestTheListOfWhatEndedForgetsToo(t *testing.T) {
+	t.Parallel()
+	s, server, err := newMemory(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close(t, s)
+	a := approvedNow(t, s)
+	if err := s.Withdraw(t.Context(), a.ID, gate.Withdrawal{Event: gate.EventCancel}); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []struct {
+		after time.Duration
+		want  int64
+	}{{minRetention - time.Minute, 1}, {minRetention + time.Minute, 0}} {
+		server.SetTime(a.Now.Add(at.after))
+		if _, _, err := s.Sweep(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.db.ZCard(t.Context(), s.space.key("done")).Val(); n != at.want {
+			t.Errorf("after %v %d are listed, want %d", at.after, n, at.want)
+		}
+	}
+}
+
 // TestSweepPutsIndexesRight lets an index disagree with its rows, as after a
 // partial restore: the sweep must neither stop at it nor run on it for ever.
 func TestSweepPutsIndexesRight(t *testing.T) {

@@ -12,7 +12,7 @@ if r.st == 'executing' and r.at == attempt and r.dg == digest and r.cp == princi
 if r.st == 'pending' or not undispatched(r) then return closed(r) end
 if r.ex == 'requester' then
   if principal ~= r.op then return {'FENCED'} end
-elseif r.st ~= 'leased' or principal ~= r.ow or fence ~= r.fn then return {'FENCED'} end
+elseif principal ~= r.ow or fence ~= r.fn then return {'FENCED'} end -- only a leased one has an owner
 if moved(r, rev) then return {'MOVED'} end
 if r.dg ~= digest then return {'DIGEST'} end
 if r.ep ~= here() then return {'STALE'} end

@@ -7,7 +7,6 @@ local session, by, note, remember = unpack(ARGV, 3)
 local s = key('s', session)
 if not over(session) then
   call('HSET', s, 'en', now)
-  call('HDEL', s, 'bj', 'bu')
   call('PEXPIRE', s, remember)
   append('', 'session_ended', '', '', by, '', note)
 end

@@ -4,11 +4,7 @@
 
 local session, json, till, by, note = unpack(ARGV, 3)
 if over(session) then return {'ENDED'} end
-local s = key('s', session)
-call('DEL', s)
-if tonumber(till) > now then
-  call('HSET', s, 'bj', json, 'bu', till)
-  call('PEXPIRE', s, till - now)
-end
+call('HSET', key('s', session), 'bj', json, 'bu', till)
+call('PEXPIRE', key('s', session), till - now)
 append('', 'session_bypass', '', '', by, '', note)
 return {'OK'}

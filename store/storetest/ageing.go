@@ -320,6 +320,19 @@ var failingOver = tests{
 		k.ok(k.PutGrant(k.Context(), g, "ann"))
 		k.ok(k.use(g))
 	},
+	"calls of an earlier incarnation do not block the queue": func(k *kit) {
+		for range 101 {
+			k.approve(k.open(runBy("ops")))
+		}
+		k.FailOver(k.T)
+		k.Advance(k.T, 2*time.Millisecond)
+		id := k.open(runBy("ops"))
+		k.approve(id)
+		k.noLease("ops") // looks at a hundred
+		if got, _ := k.lease("ops", "w"); got != id {
+			k.Errorf("leased %s, want %s", got, id)
+		}
+	},
 	"long after a fail-over cards say nothing of it": func(k *kit) {
 		k.open()
 		k.FailOver(k.T)

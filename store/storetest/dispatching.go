@@ -155,6 +155,13 @@ var dispatching = tests{
 		if p := k.beat("replica-3", "88"); p.Others != 2 || p.Now.IsZero() {
 			k.Errorf("pulse = %+v, want 2 others", p)
 		}
+		if p := k.beat("replica-4", "88"); p.Others != 2 {
+			k.Errorf("others = %d, want 2: replicas of one policy count once", p.Others)
+		}
+		if p := k.beat("replica-1", policy); p.Others != 2 {
+			k.Errorf("others = %d, want 2: replicas of one policy count once", p.Others)
+		}
+		k.beat("replica-4", policy)
 		for _, p := range []gate.Version{policy, "77", "88", ""} {
 			c := k.consumption(id)
 			c.Policy = p
@@ -379,6 +386,11 @@ var leasing = tests{
 		if _, f, ok := lease("w1", "n1"); !ok || f != fence+1 {
 			k.Errorf("after release: fence %d, %t; want a new lease", f, ok)
 		}
+		k.ok(k.Release(k.Context(), id, "w1", fence+1))
+		lease("w2", "n2")
+		if _, _, ok := lease("w1", "n1"); ok {
+			k.Error("it got the lease that another worker has now")
+		}
 	},
 	"a call that is given back keeps its place in the queue": func(k *kit) {
 		first, then := k.open(runBy("ops")), k.open(runBy("ops"))
@@ -464,10 +476,14 @@ var leasing = tests{
 	"no lease outlasts the time by which the call had to run": func(k *kit) {
 		id := k.open(runBy("ops"))
 		k.approveFor(id, k.Brief)
-		_, fence := k.lease("ops", "w1")
-		k.ok(k.Renew(k.Context(), id, "w1", fence, time.Hour))
-		if s := k.get(id); s.Lease.Until.After(s.RunBy) {
-			k.Errorf("leased until %v, had to run by %v", s.Lease.Until, s.RunBy)
+		_, fence, _, err := k.Lease(k.Context(), "ops", "w1", "n", 9*k.Brief)
+		k.ok(err)
+		if s := k.get(id); !s.Lease.Until.Equal(s.RunBy) {
+			k.Errorf("leased until %v, has to run by %v", s.Lease.Until, s.RunBy)
+		}
+		k.ok(k.Renew(k.Context(), id, "w1", fence, 9*k.Brief))
+		if s := k.get(id); !s.Lease.Until.Equal(s.RunBy) {
+			k.Errorf("renewed until %v, has to run by %v", s.Lease.Until, s.RunBy)
 		}
 		k.Advance(k.T, k.Brief)
 		k.state(id, gate.Lapsed)
@@ -590,6 +606,33 @@ var reading = tests{
 		}
 		if got := k.ids(gate.Query{State: gate.Expired}); !slices.Equal(got, []gate.ID{id}) {
 			k.Errorf("expired: %v, want %s", got, id)
+		}
+	},
+	"a page lets time move no more than a hundred": func(k *kit) {
+		for range 120 {
+			k.open(expires(k.Brief))
+		}
+		k.Advance(k.T, k.Brief)
+		p, err := k.List(k.Context(), gate.Query{State: gate.Pending})
+		k.ok(err)
+		if len(p.Rows) != 0 || p.Pending != 20 || p.Next == "" {
+			k.Errorf("%d rows, %d pending, next %q; want 20 left for the next page", len(p.Rows), p.Pending, p.Next)
+		}
+		if got := k.ids(gate.Query{State: gate.Pending, Cursor: p.Next}); len(got) != 0 {
+			k.Errorf("pending: %v", got)
+		}
+	},
+	"a page misses nothing while time ends what it looks at": func(k *kit) {
+		for range 80 {
+			k.open(expires(48 * time.Hour))
+		}
+		k.Advance(k.T, 2*time.Millisecond)
+		for range 60 {
+			k.open(expires(k.Brief))
+		}
+		k.Advance(k.T, k.Brief)
+		if got := k.ids(gate.Query{State: gate.Pending, Limit: 500}); len(got) != 80 {
+			k.Errorf("%d are pending, want 80", len(got))
 		}
 	},
 	"a note is a line of the log": func(k *kit) {
