@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -91,4 +92,28 @@ func (s *Redis) PutGrant(ctx context.Context, g gate.Grant, by string) error {
 func (s *Redis) RevokeGrant(ctx context.Context, id, by string) error {
 	_, err := s.run(ctx, "store.RevokeGrant", revokeGrantScript, id, by)
 	return err
+}
+
+// storedGrant is a grant as scripts take it; the zero value is none.
+type storedGrant struct {
+	id, json, mac, requester, session string
+	expires                           int64
+}
+
+func encodeGrant(op string, g *gate.Grant) (storedGrant, error) {
+	if g == nil {
+		return storedGrant{}, nil
+	}
+	b, err := json.Marshal(g)
+	if err != nil {
+		return storedGrant{}, &gate.Error{Op: op, Err: err}
+	}
+	out := storedGrant{
+		id: g.ID, json: string(b), mac: hex.EncodeToString(g.MAC),
+		requester: requesterHash(g.Requester), expires: g.Expires.UnixMilli(),
+	}
+	if g.Scope != gate.Always { // ends with the session it was given in
+		out.session = sessionHash(g.Requester.Key, g.Requester.Session)
+	}
+	return out, nil
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -146,28 +145,4 @@ func (s *Redis) Stale(ctx context.Context, n int) ([]gate.ID, error) {
 		ids = append(ids, gate.ID(r.str(i)))
 	}
 	return ids, nil
-}
-
-// storedGrant is a grant as scripts take it; the zero value is none.
-type storedGrant struct {
-	id, json, mac, requester, session string
-	expires                           int64
-}
-
-func encodeGrant(op string, g *gate.Grant) (storedGrant, error) {
-	if g == nil {
-		return storedGrant{}, nil
-	}
-	b, err := json.Marshal(g)
-	if err != nil {
-		return storedGrant{}, &gate.Error{Op: op, Err: err}
-	}
-	out := storedGrant{
-		id: g.ID, json: string(b), mac: hex.EncodeToString(g.MAC),
-		requester: requesterHash(g.Requester), expires: g.Expires.UnixMilli(),
-	}
-	if g.Scope != gate.Always { // ends with the session it was given in
-		out.session = sessionHash(g.Requester.Key, g.Requester.Session)
-	}
-	return out, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -187,16 +186,19 @@ func (f facts) usable() error {
 
 // standard says why the server does not carry Standard.
 func (f facts) standard() error {
-	lacks := map[string]bool{
-		"appendonly must be yes":                          f.appendonly != "1",
-		"appendfsync must be always, and CONFIG readable": f.fsync != "always",
-		"there must be no replica that could take over":   f.replicas > 0 || f.cluster,
+	var lacks []string
+	need := func(is bool, what string) {
+		if !is {
+			lacks = append(lacks, what)
+		}
 	}
-	maps.DeleteFunc(lacks, func(_ string, lacking bool) bool { return !lacking })
-	if len(lacks) == 0 {
+	need(f.appendonly == "1", "appendonly must be yes")
+	need(f.fsync == "always", "appendfsync must be always, and CONFIG readable")
+	need(f.replicas == 0 && !f.cluster, "there must be no replica that could take over")
+	if lacks == nil {
 		return nil
 	}
-	return fmt.Errorf("store: durability standard does not hold: %s; or use durability strict", strings.Join(slices.Sorted(maps.Keys(lacks)), "; "))
+	return fmt.Errorf("store: durability standard does not hold: %s; or use durability strict", strings.Join(lacks, "; "))
 }
 
 func parseInfo(text string) map[string]string {

@@ -226,7 +226,7 @@ func (r *recorder) hesitate(ctx context.Context, id gate.ID) {
 	pace := time.Duration(r.pace.Load())
 	r.mu.Lock()
 	left := time.Duration(r.bells[id] - monotonic())
-	toBell := left > 0 && left < 100*pace && r.rng.IntN(2) == 0
+	toBell := left > 0 && left < 100*pace && r.rng.IntN(4) != 0
 	d := time.Duration(max(r.rng.IntN(12)-8, 0)) * pace
 	if toBell {
 		d = left + time.Duration(r.rng.IntN(4_000)-1_000)*time.Microsecond
