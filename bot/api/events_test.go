@@ -31,7 +31,7 @@ func (r *replica) follow(t *testing.T, key, last string) (events <-chan event, l
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req) //nolint:bodyclose // below, where the stream is read
 	if err != nil {
 		t.Fatal(err)
 	}
