@@ -144,13 +144,27 @@ func TestHub(t *testing.T) {
 			first, stopFirst := h.Watch("a")
 			_, stopMiddle := h.Watch("a")
 			last, stopLast := h.Watch("a")
-			defer stopFirst()
-			defer stopLast()
 			stopMiddle()
 			l.write("a")
 			synctest.Wait()
 			if !woken(first) || !woken(last) {
 				t.Error("a waiter was lost with its neighbour")
+			}
+			for n, stop := range []func(){stopFirst, stopLast} {
+				if w := h.Waiting(); w != 2-n {
+					t.Errorf("%d wait; want %d", w, 2-n)
+				}
+				stop()
+			}
+			_, stopA := h.Watch("b")
+			_, stopB := h.Watch("b")
+			stopA() // the older one first
+			if w := h.Waiting(); w != 1 {
+				t.Errorf("%d wait; want 1", w)
+			}
+			stopB()
+			if w := h.Waiting(); w != 0 {
+				t.Errorf("%d wait after all have left", w)
 			}
 		},
 		"what was written while the log was away is not lost": func(t *testing.T, l *fakeLog, h *bot.Hub) {
