@@ -17,8 +17,8 @@ func TestStrictRefusesWhatReadersReadInDifferentWays(t *testing.T) {
 		body string
 		ok   bool
 	}{
-		"a plain call":                            {`{"call":{"tool":"x","args":{"a":1}},"requester":{}}`, true},
-		"white space around":                      {" \n{\"call\":{\"tool\":\"x\"},\"requester\":{}}\t", true},
+		"a plain call, with its arguments":        {`{"call":{"tool":"x","args":{"a":1}},"requester":{}}`, true},
+		"white space around the document":         {" \n{\"call\":{\"tool\":\"x\"},\"requester\":{}}\t", true},
 		"an escaped name of a field is that name": {`{"c\u0061ll":{"tool":"x"},"requester":{}}`, true},
 		"other names in the arguments":            {`{"call":{"tool":"x","args":{"A":1,"a":2,"ſ":3,"":4}},"requester":{}}`, true},
 		"a field twice":                           {`{"call":{"tool":"x"},"call":{"tool":"y"},"requester":{}}`, false},
