@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,9 +50,14 @@ func TestRedisAwayAndBack(t *testing.T) {
 	r := start(t, server.open(t), rules())
 	opened := r.open(t, "hermes", "held")
 	waiting := r.wait(t, opened.Approval.ID)
-	eventually(t, func() bool { return r.hub.Waiting() == 1 })
+	held := make(chan reply, 1) // one long poll, which nobody sends again
+	go func() {
+		held <- r.send(t, "hermes", http.MethodGet, "/v1/approvals/"+opened.Approval.ID+"?wait=60s", "")
+	}()
+	eventually(t, func() bool { return r.hub.Waiting() == 2 })
 
 	server.stop(t)
+	r.hub.Everyone() // they look, in vain
 	began := time.Now()
 	a, err := r.as(t, "hermes").Check(t.Context(), ask("held"), 0)
 	if err != nil || a.Verdict != "block" || a.Reason != "store_unavailable" || time.Since(began) > 2*time.Second {
@@ -74,6 +80,8 @@ func TestRedisAwayAndBack(t *testing.T) {
 	select {
 	case w := <-waiting:
 		t.Fatalf("the waiter was answered during the outage: %+v", w)
+	case h := <-held:
+		t.Fatalf("the long poll was answered during the outage: %d %s", h.status, h.body)
 	default:
 	}
 
@@ -91,11 +99,38 @@ func TestRedisAwayAndBack(t *testing.T) {
 	if again.ID == opened.Approval.ID || again.Predecessor != opened.Approval.ID || !strings.HasPrefix(again.AgentText, "RE-ASKED.") {
 		t.Fatalf("after the restart: %s %s %q; want a successor that says why", again.ID, again.State, again.AgentText)
 	}
+	if h := <-held; h.status != http.StatusOK || h.answer(t).Verdict != "ask" || !strings.Contains(string(h.body), again.ID) {
+		t.Errorf("the long poll got %d %s; want the successor", h.status, h.body)
+	}
 	r.vote(t, "ann-cli", &again.Approval, "approve")
 	w := <-waiting
 	if w.err != nil || w.ID != again.ID || w.Next != "consume" || w.Token == "" {
 		t.Errorf("the waiter got %+v, %v; want the token of the successor", w.Answer, w.err)
 	}
+}
+
+func TestRedisHangsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	r := start(t, server.open(t), rules())
+	r.open(t, "hermes", "held")
+	if err := server.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range []string{"held", "staged"} {
+		began := time.Now()
+		a, err := r.as(t, "hermes").Check(t.Context(), ask(tool), 0)
+		if err != nil || a.Verdict != "block" || a.Reason != "store_unavailable" || !strings.HasPrefix(a.AgentText, "NOT RUN.") || time.Since(began) > 2*time.Second {
+			t.Errorf("%s: %+v, %v after %v; want block within 2 s, and no word of it being staged", tool, a.Answer, err, time.Since(began))
+		}
+	}
+	if err := server.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool {
+		a, err := r.as(t, "hermes").Check(t.Context(), ask("held"), 0)
+		return err == nil && a.Verdict == "ask"
+	})
 }
 
 func TestAnApprovalOfBeforeTheRestartIsVoid(t *testing.T) {
