@@ -25,7 +25,8 @@ func TestSpacesNeverSeeEachOther(t *testing.T) {
 	}
 	one, other := in("one"), in("other")
 	o := gate.Opening{ID: gate.NewID(), Mode: gate.Deferred, ExpiresIn: time.Hour, Key: "k"}
-	o.Call, o.Requester = gate.Call{Tool: "t"}, gate.Requester{Key: "hermes"}
+	o.Call, o.Requester, o.Executor = gate.Call{Tool: "t"}, gate.Requester{Key: "hermes"}, gate.RequesterRuns
+	o.Digest, _ = o.Call.Digest()
 	if _, err := one.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
