@@ -31,6 +31,15 @@ type opened struct {
 	name string
 }
 
+// configuredStore is the Redis of a config file, as it is: not probed, and so
+// also one that no server would start with.
+func configuredStore(cfg *config.Loaded) (*store.Redis, error) {
+	if cfg.Store == nil || cfg.Store.Memory {
+		return nil, errors.New("the config file names no Redis, under store")
+	}
+	return store.New(cfg.Store.Config)
+}
+
 var errNoStore = errors.New(`no store is chosen. There are two:
   a Redis 7 or later, in the config file:  store: {redis: {addrs: ["localhost:6379"]}}
   this process's memory, where nothing survives it:  --store memory  (or store: memory)`)
