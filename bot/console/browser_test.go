@@ -285,6 +285,7 @@ func keyboard(h *house) {
 	ann.until(focused(first))
 	ann.keys("\r")
 	ann.reads("h1", "one")
+	ann.reads(".link", "live") // so its script listens
 	ann.keys("a")
 	ann.until(`document.activeElement.value === "approve"`)
 	ann.keys("d")
@@ -295,6 +296,7 @@ func keyboard(h *house) {
 		h.t.Error("a key has decided")
 	}
 	ann.open(h.url + "/console/")
+	ann.reads(".link", "live")
 	ann.keys("?")
 	ann.until(`document.getElementById("help").open`)
 	ann.click("#shortcuts")
