@@ -192,11 +192,11 @@ func (g *Gate) await(ctx context.Context, d time.Duration, p Principal, id ID, s
 	changed, stop := g.watch.Watch(id)
 	defer stop()
 	end := time.Now().Add(d)
-	for first := true; ; first = false {
+	for {
 		last := ctx.Err() != nil || !time.Now().Before(end)
 		s, err := g.look(ctx, p, id)
 		switch {
-		case err != nil && (first || last || KindOf(err) != Unavailable):
+		case err != nil && (last || KindOf(err) != Unavailable):
 			return nil, err
 		case err == nil && (last || s.Successor != "" || !same(s)):
 			return s, nil
