@@ -188,7 +188,7 @@ func approval(id gate.ID, f row, headJSON string, words reply) (gate.Approval, e
 	}, nil
 }
 
-// votes reads "<press> <JSON>" lines.
+// votes reads "<presses> <JSON>" lines.
 func votes(lines reply) ([]gate.Vote, error) {
 	var out []gate.Vote
 	for i := range lines {

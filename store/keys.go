@@ -34,7 +34,7 @@ import (
 //	                   a listpack (half the memory)
 //	h:<id>     string  the head: what never changes but the arguments, JSON
 //	x:<id>     string  the argument bytes, as they came
-//	v:<id>     hash    voter's identity -> "<press> <vote JSON>"
+//	v:<id>     hash    voter's identity -> "<press>,<earlier press>… <vote JSON>"
 //	q:<id>     list    questions "q<ms> <JSON>" and answers "a<text>", in order
 //	w:<id>     hash    by, nt: who settled it and what was said
 //

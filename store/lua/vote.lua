@@ -11,7 +11,8 @@ local id, rev, digest, voter, press, vote, settles, run, by, said, x, ends,
 
 local r = find(id) if not r then return {'MISSING'} end
 local before = call('HGET', key('v', id), voter)
-if before and string.sub(before, 1, #press) == press then return {'OK', r.se or 0} end
+local presses = before and string.match(before, '^%S+') or ''
+if string.find(presses, press, 1, true) then return {'OK', r.se or 0} end
 if moved(r, rev) then return {'MOVED'} end
 if settles == 'revoked' then
   if r.st == 'pending' or not undispatched(r) then return closed(r) end
@@ -21,7 +22,7 @@ local ep = here()
 if r.ep ~= ep then return {'STALE'} end
 if doubtful then return {'CLOCK'} end
 
-call('HSET', key('v', id), voter, press .. ' ' .. vote)
+call('HSET', key('v', id), voter, press .. (presses ~= '' and ',' .. presses or '') .. ' ' .. vote)
 if settles == '' then
   move(r, 'voted', 'pending', by, x, {})
   return {'OK', 0}

@@ -25,6 +25,7 @@ type state struct {
 	expiresIn time.Duration // of the question, once it is deferred
 	due       span          // when time moves it
 	votes     ballotBox
+	presses   pressBox
 	reason    gate.Reason // why it ended
 	attempt   string      // the one dispatch
 	consumer  string
@@ -258,7 +259,7 @@ func (s state) get(o *op, c clock) (yes []state, no []refusal) {
 // vote: of what was counted and shown, and the same press counts once.
 func (s state) vote(o *op) (yes []state, no []refusal) {
 	b := o.Ballot
-	if s.votes.with(&b.Vote) == s.votes {
+	if s.presses.has(&b.Vote) {
 		return []state{s}, nil
 	}
 	event, to, reason := gate.EventDecided, b.Settles, gate.Reason("")
@@ -283,7 +284,7 @@ func (s state) vote(o *op) (yes []state, no []refusal) {
 	if len(no) > 0 {
 		return nil, no
 	}
-	next.votes, next.reason = s.votes.with(&b.Vote), reason
+	next.votes, next.presses, next.reason = s.votes.with(&b.Vote), s.presses.with(&b.Vote), reason
 	switch to {
 	case gate.Pending:
 		next.due = s.due

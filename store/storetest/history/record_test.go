@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,6 +95,23 @@ func (b ballotBox) with(v *gate.Vote) ballotBox {
 	}
 	return b
 }
+
+// pressBox is every press of each voter that was taken, in lines.
+type pressBox [len(people)]string
+
+func (b pressBox) with(v *gate.Vote) pressBox {
+	if i := slices.Index(people[:], v.Voter.Person); i >= 0 {
+		b[i] += pressLine(v)
+	}
+	return b
+}
+
+func (b pressBox) has(v *gate.Vote) bool {
+	i := slices.Index(people[:], v.Voter.Person)
+	return i >= 0 && strings.Contains(b[i], pressLine(v))
+}
+
+func pressLine(v *gate.Vote) string { return string(v.Choice) + " " + v.Nonce + "\n" }
 
 func see(s *gate.Snapshot) *seen {
 	out := &seen{

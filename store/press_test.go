@@ -1,0 +1,42 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// A press that was taken comes again after the same person's later press.
+func TestAnEarlierPressOfTheSamePersonComesAgain(t *testing.T) {
+	t.Parallel()
+	s, err := OpenMemory(t.Context(), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	o := gate.Opening{
+		ID: "apr_1", Mode: gate.Deferred, ExpiresIn: time.Hour,
+		Subject: gate.Subject{Call: gate.Call{Tool: "t"}, Requester: gate.Requester{Key: "k"}, Executor: gate.RequesterRuns},
+	}
+	o.Digest, _ = o.Call.Digest()
+	if _, err := s.Open(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	press := func(rev int64, c gate.Choice, settles gate.State, nonce string) error {
+		_, err := s.Vote(t.Context(), o.ID, gate.Ballot{
+			Rev: rev, Digest: o.Digest, Settles: settles, RunFor: time.Hour,
+			Vote: gate.Vote{Voter: gate.Voter{ID: "u"}, Choice: c, Nonce: nonce},
+		})
+		return err
+	}
+	if err := press(1, gate.Approve, "", "first"); err != nil {
+		t.Fatal(err)
+	}
+	if err := press(2, gate.Deny, gate.Denied, "second"); err != nil {
+		t.Fatal(err)
+	}
+	if err := press(1, gate.Approve, "", "first"); err != nil {
+		t.Errorf("the first press again = %v, want its first answer", err)
+	}
+}
