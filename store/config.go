@@ -64,6 +64,7 @@ const minRetention = 7 * 24 * time.Hour
 // Redis is the store. It is safe for concurrent use.
 type Redis struct {
 	db          redis.UniversalClient // moves
+	scripts     *batcher
 	reader      redis.UniversalClient // blocking reads of the log
 	space       space
 	declared    []string // KEYS of every script
@@ -106,6 +107,7 @@ func newRedis(c Config, opt *redis.Options) (*Redis, error) {
 	}
 	opt.PoolSize = 32
 	s.db = redis.NewClient(tame(*opt))
+	s.scripts = newBatcher(s.db)
 	opt.PoolSize = 16 // one for each tail: hub, sealer, followers
 	s.reader = redis.NewClient(tame(*opt))
 	return s, nil

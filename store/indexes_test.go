@@ -45,7 +45,6 @@ func checkIndexes(t *testing.T, s *Redis) {
 		if held := slices.Contains(d.set("sa:"+r["ss"]), id); held && !hangs || hangs && !held && !d.ended(r["ss"]) {
 			t.Errorf("%s (%s, %s) hangs on its session: %t", id, r["st"], r["md"], held)
 		}
-		d.checkLife(id, r)
 	}
 	for _, session := range d.ids("s:") {
 		if d.s.db.PTTL(d.ctx, s.space.key("s:"+session)).Val() <= 0 {
@@ -109,22 +108,4 @@ func (d dump) set(name string) []string { return d.s.db.SMembers(d.ctx, d.s.spac
 
 func (d dump) ended(session string) bool {
 	return d.s.db.HExists(d.ctx, d.s.space.key("s:"+session), "en").Val()
-}
-
-// checkLife wants the keys of what has ended to expire, and no others.
-func (d dump) checkLife(id string, r row) {
-	d.Helper()
-	names := []string{"a:" + id, "h:" + id, "x:" + id, "v:" + id, "q:" + id, "w:" + id}
-	if d.s.db.Get(d.ctx, d.s.space.key("k:"+r["ik"])).Val() == id {
-		names = append(names, "k:"+r["ik"])
-	}
-	for _, name := range names {
-		key := d.s.space.key(name)
-		if d.s.db.Exists(d.ctx, key).Val() == 0 {
-			continue
-		}
-		if expires := d.s.db.PTTL(d.ctx, key).Val() > 0; expires != (r["en"] != "") {
-			d.Errorf("%s of an approval that is %s expires: %t", name, r["st"], expires)
-		}
-	}
 }

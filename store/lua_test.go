@@ -9,7 +9,7 @@ import (
 
 // maxLua is how much Lua there may be, blank lines aside: it is what a reviewer
 // must read to believe the store.
-const maxLua = 650
+const maxLua = 640
 
 func TestScriptsSayWhatTheyDoAndStaySmall(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestScriptsSayWhatTheyDoAndStaySmall(t *testing.T) {
 		}
 		head, _, _ := strings.Cut(src, "\n\n")
 		wants := []string{`^-- ` + regexp.QuoteMeta(name) + `\b`, `(?m)^-- ARGV  `}
-		if name != "prelude.lua" {
+		if !strings.HasPrefix(name, "prelude") {
 			wants = append(wants, `(?m)^-- \{OK`)
 		}
 		for _, want := range wants {

@@ -120,7 +120,7 @@ const sweepBatch = 100
 
 // Sweep implements gate.Moves. It settles at most 100 in one go.
 func (s *Redis) Sweep(ctx context.Context, n int) (int, time.Duration, error) {
-	r, err := s.run(ctx, "store.Sweep", sweepScript, min(max(n, 1), sweepBatch))
+	r, err := s.run(ctx, "store.Sweep", sweepScript, min(max(n, 1), sweepBatch), s.retention.Milliseconds())
 	if err != nil {
 		return 0, 0, err
 	}

@@ -94,7 +94,7 @@ func (s *Redis) probe(ctx context.Context) error {
 	}
 	var res []any
 	err := s.persist(ctx, func(ctx context.Context) (err error) {
-		all := append([]any{s.incarnation, s.retention.Milliseconds()}, args...)
+		all := append([]any{s.incarnation}, args...)
 		res, err = probeScript.Run(ctx, s.db, s.declared, all...).Slice()
 		return err
 	})

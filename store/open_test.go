@@ -55,7 +55,7 @@ func opens(t *testing.T, s *server, change ...func(*Config)) error {
 	}
 	got, err := Open(t.Context(), c)
 	if err == nil {
-		close(t, got)
+		shut(t, got)
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func TestOpenChoosesStrictUnlessStandardIsSure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer close(t, s)
+			defer shut(t, s)
 			if s.Durability() != tt.want {
 				t.Errorf("durability %s, want %s", s.Durability(), tt.want)
 			}
@@ -112,7 +112,7 @@ func TestOpenWantsTheLevelThatIsStored(t *testing.T) {
 	if err != nil || s.Durability() != Strict {
 		t.Fatalf("no level = %v, want what is stored", err)
 	}
-	defer close(t, s)
+	defer shut(t, s)
 	if err := s.SetDurability(t.Context(), Standard, "root"); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestOpenNeedsScriptsThatReadTheIncarnation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer close(t, s)
+	defer shut(t, s)
 	if err := db.Do(t.Context(), "ACL", "SETUSER", "bot", "-info").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestRecheckTellsAnOutageFromABrokenPromise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer close(t, s)
+	defer shut(t, s)
 	server.stop(t)
 	if err := s.Recheck(t.Context()); !errors.Is(err, gate.Unavailable) {
 		t.Errorf("Recheck of a server that is down = %v, want Unavailable", err)
@@ -274,7 +274,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}
-	close(t, s)
+	shut(t, s)
 }
 
 // TestStandardSurvivesARestart is what the level is for.
@@ -285,7 +285,7 @@ func TestStandardSurvivesARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer close(t, s)
+	defer shut(t, s)
 	a := approvedNow(t, s)
 	server.restart(t)
 	if _, err := s.Heartbeat(t.Context(), "r", "p"); err != nil {
@@ -333,14 +333,14 @@ func TestMemoryIsOpenToThisProcessAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer close(t, other)
+	defer shut(t, other)
 	if _, err := other.Get(t.Context(), a.ID); !errors.Is(err, gate.NotFound) {
 		t.Errorf("another store in memory: Get = %v, want NotFound", err)
 	}
 	if s.incarnation == other.incarnation || s.incarnation == anyIncarnation {
 		t.Errorf("incarnations %q and %q", s.incarnation, other.incarnation)
 	}
-	close(t, s)
+	shut(t, s)
 	if _, err := s.Get(context.WithoutCancel(t.Context()), a.ID); !errors.Is(err, gate.Unavailable) {
 		t.Errorf("Get after Close = %v, want Unavailable", err)
 	}

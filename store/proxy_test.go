@@ -102,7 +102,7 @@ func TestLostReplies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer close(t, s)
+			defer shut(t, s)
 			calls := 0
 			lossy := func(what string, call func() error) {
 				t.Helper()
@@ -222,7 +222,7 @@ func TestNobodyWaitsForAStoreThatIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer close(t, s)
+	defer shut(t, s)
 	start := time.Now()
 	_, err = s.Get(t.Context(), "apr_1")
 	if !errors.Is(err, gate.Unavailable) || gate.ReasonOf(err) != gate.ReasonStoreUnavailable {
@@ -244,7 +244,7 @@ func TestACallerWhoLeftIsNotServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer close(t, s)
+	defer shut(t, s)
 	tries := 0
 	ctx, cancel := context.WithCancel(t.Context())
 	err = s.persist(ctx, func(context.Context) error {

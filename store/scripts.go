@@ -22,14 +22,14 @@ var (
 	openScript          = script("open")
 	getScript           = script("get")
 	listScript          = script("list")
-	voteScript          = script("vote")
+	voteScript          = script("vote", "grants")
 	askScript           = script("ask")
 	answerScript        = script("answer")
 	consumeScript       = script("consume")
 	reportScript        = script("report")
-	withdrawScript      = script("withdraw")
+	withdrawScript      = script("withdraw", "grants")
 	deferScript         = script("defer")
-	sweepScript         = script("sweep")
+	sweepScript         = script("sweep", "grants")
 	staleScript         = script("stale")
 	leaseScript         = script("lease")
 	renewScript         = script("renew")
@@ -37,9 +37,9 @@ var (
 	standingScript      = script("standing")
 	useGrantScript      = script("use_grant")
 	grantsScript        = script("grants")
-	putGrantScript      = script("put_grant")
-	revokeGrantScript   = script("revoke_grant")
-	endSessionScript    = script("end_session")
+	putGrantScript      = script("put_grant", "grants")
+	revokeGrantScript   = script("revoke_grant", "grants")
+	endSessionScript    = script("end_session", "grants")
 	putBypassScript     = script("put_bypass")
 	heartbeatScript     = script("heartbeat")
 	noteScript          = script("note")
@@ -48,10 +48,14 @@ var (
 	setDurabilityScript = script("set_durability")
 )
 
-// script loads lua/<name>.lua behind the prelude. A missing file is a mistake
-// of the build, hence the panic.
-func script(name string) *redis.Script {
-	return redis.NewScript(source("prelude") + source(name))
+// script loads lua/<name>.lua behind the prelude and those for what it touches
+// besides approvals. A missing file is a mistake of the build, hence the panic.
+func script(name string, preludes ...string) *redis.Script {
+	src := source("prelude")
+	for _, p := range preludes {
+		src += source("prelude_" + p)
+	}
+	return redis.NewScript(src + source(name))
 }
 
 func source(name string) string {
@@ -72,10 +76,10 @@ const (
 // run runs a script. Its error is what the script refused, or Unavailable if
 // nobody knows whether it ran.
 func (s *Redis) run(ctx context.Context, op string, sc *redis.Script, args ...any) (reply, error) {
-	args = append([]any{s.incarnation, s.retention.Milliseconds()}, args...)
+	args = append([]any{s.incarnation}, args...)
 	var res []any
 	err := s.persist(ctx, func(ctx context.Context) (err error) {
-		res, err = sc.Run(ctx, s.db, s.declared, args...).Slice()
+		res, err = s.scripts.run(ctx, sc, s.declared, args)
 		return err
 	})
 	if err != nil {

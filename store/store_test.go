@@ -51,7 +51,7 @@ func memoryUnderTest(t *testing.T) *storetest.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { checkIndexes(t, s); close(t, s) })
+	t.Cleanup(func() { checkIndexes(t, s); shut(t, s) })
 	now := time.Now()
 	server.SetTime(now)
 	return &storetest.Store{
@@ -74,7 +74,7 @@ func serverUnderTest(t *testing.T, server *server) *storetest.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { checkIndexes(t, s); close(t, s) })
+	t.Cleanup(func() { checkIndexes(t, s); shut(t, s) })
 	return &storetest.Store{
 		Store: s,
 		Brief: 1500 * time.Millisecond,
@@ -89,7 +89,7 @@ func serverUnderTest(t *testing.T, server *server) *storetest.Store {
 	}
 }
 
-func close(t *testing.T, s *Redis) {
+func shut(t *testing.T, s *Redis) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Error(err)

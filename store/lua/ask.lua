@@ -3,7 +3,7 @@
 -- ARGV  id, revision, by, question (JSON), most questions
 -- {OK} also if it is the last one and unanswered | MISSING | CLOSED | MOVED | QUESTIONS it was asked enough
 
-local id, rev, by, question, most = unpack(ARGV, 3)
+local id, rev, by, question, most = unpack(ARGV, 2)
 local r = find(id) if not r then return {'MISSING'} end
 local lines, asked = call('LRANGE', key('q', id), 0, -1), 0
 for _, line in ipairs(lines) do
@@ -11,7 +11,7 @@ for _, line in ipairs(lines) do
 end
 if string.match(lines[#lines] or '', '^q%d+ (.*)$') == question then return {'OK'} end
 if r.st ~= 'pending' then return closed(r) end
-if moved(r, rev) then return {'MOVED'} end
+if r.rv ~= rev then return {'MOVED'} end
 if asked >= tonumber(most) then return {'QUESTIONS'} end
 call('RPUSH', key('q', id), 'q' .. now .. ' ' .. question)
 move(r, 'asked', 'pending', by, '', {})

@@ -3,7 +3,7 @@
 -- {OK, how many are left}: up to 100 a call, so call it again until there are none
 -- From the first call on nothing new can hang on the session.
 
-local session, by, note, remember = unpack(ARGV, 3)
+local session, by, note, remember = unpack(ARGV, 2)
 local s = key('s', session)
 if not over(session) then
   call('HSET', s, 'en', now)

@@ -2,7 +2,7 @@
 -- ARGV  id
 -- {OK, now, incarnation, 1 if the clock is doubtful, row, head, arguments, votes, questions, words} | MISSING
 
-local id = ARGV[3]
+local id = ARGV[2]
 if not find(id) then return {'MISSING'} end
 return {
   'OK', now, here(), doubtful and 1 or 0,

@@ -2,7 +2,7 @@
 -- ARGV  how many to skip, how many at most
 -- {OK, then JSON and uses of each}
 
-local skip, most = unpack(ARGV, 3)
+local skip, most = unpack(ARGV, 2)
 local out = {'OK'}
 local ids = call('ZRANGE', prefix .. 'grants', '(' .. now, '+inf', 'BYSCORE', 'LIMIT', skip, most)
 for _, id in ipairs(ids) do

@@ -3,7 +3,7 @@
 -- ARGV  replica, policy, ms after which a silent replica is gone
 -- {OK, how many other policies live replicas run, now}
 
-local replica, policy, patience = unpack(ARGV, 3)
+local replica, policy, patience = unpack(ARGV, 2)
 local beats, others, n = prefix .. 'replicas', {}, 0
 call('HSET', beats, replica, now .. ' ' .. policy)
 local all = call('HGETALL', beats)

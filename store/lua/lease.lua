@@ -4,7 +4,7 @@
 -- Each lease has a higher fence than the one before; the same nonce gets its lease again while that lasts. What cannot
 -- be leased any more, such as a call of another incarnation, leaves the queue.
 
-local executor, owner, nonce, lasts = unpack(ARGV, 3)
+local executor, owner, nonce, lasts = unpack(ARGV, 2)
 local memo = key('l', nonce)
 local mine = call('GET', memo)
 local r = mine and find(mine)

@@ -5,7 +5,7 @@
 -- Looks at no more than 1,000 and lets time move no more than 100, so pages may be short. A cursor of score and id is
 -- cheap, and true while others come and go.
 
-local first, last, score, after, limit, state, rule, tool, opener = unpack(ARGV, 3)
+local first, last, score, after, limit, state, rule, tool, opener = unpack(ARGV, 2)
 first, last, limit = tonumber(first), tonumber(last), tonumber(limit)
 local budget, rows, out = 1000, {}, {'OK', now, 0, 0, '', ''}
 

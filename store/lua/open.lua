@@ -7,7 +7,7 @@
 -- An approval has at most one successor, which takes over its key. Nothing is pending that is not due.
 
 local id, digest, mode, expires, inline, deny, cap, executor, discretionary, requester, session, ikey, how,
-  opener, rule, tool, head, args, replaces, event, state, reason, rev = unpack(ARGV, 3)
+  opener, rule, tool, head, args, replaces, event, state, reason, rev = unpack(ARGV, 2)
 
 local twin = call('HGET', key('a', id), 'dg')
 if twin then return twin == digest and {'OK', id, 1} or {'DIGEST'} end
@@ -17,7 +17,7 @@ if replaces ~= '' then
   if not old then return {'MISSING'} end
   if old.su then return {'OK', old.su, 0} end
   if not undispatched(old) or (state == 'revoked' and old.st == 'pending') then return closed(old) end
-  if moved(old, rev) then return {'MOVED'} end
+  if old.rv ~= rev then return {'MOVED'} end
   ikey = old.ik
 elseif how ~= 'new' then
   local named = call('GET', key('k', ikey))
@@ -44,8 +44,6 @@ if session ~= '' then row.ss = session end
 if discretionary == '1' then row.di = 1 end
 if old then row.pd = old.id end
 if now - since < 900000 then row.fo = since end -- since is 0 in the first incarnation
-call('SET', key('h', id), head)
-call('SET', key('x', id), args)
-call('SET', key('k', ikey), id)
+call('MSET', key('h', id), head, key('x', id), args, key('k', ikey), id)
 move({id = id, st = '', rv = 0}, 'opened', 'pending', opener, rule, row)
 return {'OK', id, 1}

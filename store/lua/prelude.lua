@@ -1,7 +1,7 @@
 -- prelude.lua comes before every script: keys, clock, log, and move and tick, by which alone approvals change.
 -- KEYS  meta, log, pending, live, done, due, counts: see keys.go, which also says what two letters name each field of a
 --       row. Keys of single records are derived from the same prefix, so they lie in the same slot.
--- ARGV  1 incarnation ("" asks the server), 2 retention in ms; a script's own from 3 on. Numbers come as text, from Go.
+-- ARGV  1 incarnation ("" asks the server); a script's own from 2 on. Numbers come as text, from Go.
 -- Scripts return {OK, …} or {code, …} and write nothing before their last refusal but what time has settled anyway.
 -- Codes mean the same everywhere; errors.go says what callers see of them:
 --   MISSING  no such approval            CLOSED  its state does not take this    MOVED   not at that revision any more
@@ -9,28 +9,31 @@
 --   FENCED   not yours, or not any more  POLICY  live replicas do not all run the caller's policy
 
 local meta, log, pending, live, done, due, counts = unpack(KEYS)
-local retention = tonumber(ARGV[2])
 local call = redis.call
 local prefix = string.sub(meta, 1, -5)
 
 local function key(kind, id) return prefix .. kind .. ':' .. id end
 
+-- Redis would write numbers with 17 digits of a floating point number, which takes it longer than most commands.
+local function text(v) return type(v) == 'number' and string.format('%d', v) or v end
+
 -- The clock never runs backwards: up to 2 s behind what was seen it stands
 -- still, further behind it is doubtful and nothing may be decided by it.
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local seen = call('HMGET', meta, 'seq', 'hi', 'ep', 'ea', 'ph')
+local seen = call('HMGET', meta, 'seq', 'hi', 'ep', 'ea')
 local seq, hi, epoch, since = tonumber(seen[1] or 0), tonumber(seen[2] or 0), seen[3], tonumber(seen[4] or 0)
-local agreed = seen[5]
 local doubtful = now < hi - 2000
 if not doubtful and now < hi then now = hi end
+local at = text(now)
 
 -- append writes one line of the log; seq has no gaps, whatever is trimmed. All
 -- lines have the same fields in the same order, so that the stream packs them.
 local function append(id, ev, from, to, by, dg, x)
   seq, hi = seq + 1, math.max(hi, now)
-  call('HSET', meta, 'seq', seq, 'hi', hi)
-  call('XADD', log, '*', 'n', seq, 'id', id, 'ev', ev, 'f', from, 't', to, 'by', by, 'at', now, 'dg', dg, 'x', x)
+  local n = text(seq)
+  call('HSET', meta, 'seq', n, 'hi', text(hi))
+  call('XADD', log, '*', 'n', n, 'id', id, 'ev', ev, 'f', from, 't', to, 'by', by, 'at', at, 'dg', dg, 'x', x)
 end
 
 -- here returns the present incarnation of the store and notices a new one. An
@@ -47,15 +50,6 @@ local function here()
     epoch = ep
   end
   return ep
-end
-
--- A row in Lua is {id=…, field=text or number, …}; an absent field is nil.
-local function load(id)
-  local flat = call('HGETALL', key('a', id))
-  if not flat[1] then return nil end
-  local r = {id = id}
-  for i = 1, #flat, 2 do r[flat[i]] = flat[i + 1] end
-  return r
 end
 
 -- What follows from a row's state alone. A discretionary approval has ended
@@ -84,39 +78,32 @@ local function deadline(r) -- when time moves it
   return tonumber(d)
 end
 
--- forget lets Redis delete all of an ended approval after the retention, and
--- the idempotency key with it unless a successor has it.
-local function forget(r)
-  for _, kind in ipairs({'a', 'h', 'x', 'v', 'q', 'w'}) do call('PEXPIRE', key(kind, r.id), retention) end
-  local ik = key('k', r.ik)
-  if call('GET', ik) == r.id then call('PEXPIRE', ik, retention) end
-end
-
 -- move is the only way an approval changes. It sets the state and the fields of
 -- set (false deletes one), raises the revision, and keeps every index true. The
--- row r must be as it lies in Redis, or {id=…, st='', rv=0} for a new one.
+-- row r must be what find returned, or {id=…, st='', rv=0} for a new one.
 local function move(r, ev, to, by, x, set)
   local from, was, queued, timer = r.st, r.st ~= '' and place(r), queue(r), deadline(r)
   local put, drop, waits = {}, {}, r.md
   set.st, set.rv = to, r.rv + 1
   for f, v in pairs(set) do
+    v = text(v)
     if v then put[#put + 1] = f put[#put + 1] = v elseif r[f] then drop[#drop + 1] = f end
     r[f] = v or nil
   end
   local is, row = place(r), key('a', r.id)
-  if is == done then put[#put + 1] = 'en' put[#put + 1] = now r.en = now end
+  if is == done then put[#put + 1] = 'en' put[#put + 1] = at end
   call('HSET', row, unpack(put))
   if drop[1] then call('HDEL', row, unpack(drop)) end
 
   if is ~= was then
     if was then call('ZREM', was, r.id) end
-    call('ZADD', is, now, r.id)
+    call('ZADD', is, at, r.id)
     if is == pending then call('HINCRBY', counts, r.rq, 1) end
     if was == pending and call('HINCRBY', counts, r.rq, -1) <= 0 then call('HDEL', counts, r.rq) end
   end
   local next = deadline(r)
   if next ~= timer then
-    if next then call('ZADD', due, next, r.id) else call('ZREM', due, r.id) end
+    if next then call('ZADD', due, text(next), r.id) else call('ZREM', due, r.id) end
   end
   local line = queue(r)
   if line ~= queued then
@@ -124,7 +111,6 @@ local function move(r, ev, to, by, x, set)
   end
   if r.ss and r.md == 'inline' and from == '' then call('SADD', key('sa', r.ss), r.id) end
   if r.ss and waits == 'inline' and (r.md ~= waits or is == done) then call('SREM', key('sa', r.ss), r.id) end
-  if is == done then forget(r) end
   append(r.id, ev, from, to, by, r.dg, x)
 end
 
@@ -150,34 +136,14 @@ local function tick(r)
   return r
 end
 
--- find is load and tick: every script sees an approval as time has left it.
+-- find reads a row as time has left it: {id=…, field=text, …}, an absent field is nil.
 local function find(id)
-  local r = load(id)
-  return r and tick(r)
+  local flat = call('HGETALL', key('a', id))
+  if not flat[1] then return nil end
+  local r = {id = id}
+  for i = 1, #flat, 2 do r[flat[i]] = flat[i + 1] end
+  return tick(r)
 end
 
 local function closed(r) return {'CLOSED', r.st, r.rs or ''} end
-local function moved(r, rev) return tostring(r.rv) ~= rev end
 local function over(session) return session ~= '' and call('HEXISTS', key('s', session), 'en') == 1 end
-
--- A grant ends by vanishing: what is not there permits nothing.
-local function put_grant(id, json, mac, expires, requester, session)
-  call('HSET', key('g', id), 'js', json, 'mc', mac, 'xp', expires, 'rq', requester, 'ss', session)
-  call('ZADD', prefix .. 'grants', expires, id)
-  call('SADD', key('gr', requester), id)
-  if session ~= '' then call('SADD', key('sa', session), id) end
-end
-
-local function end_grant(id)
-  local g = call('HMGET', key('g', id), 'rq', 'ss')
-  if not g[1] then return false end
-  call('DEL', key('g', id))
-  call('ZREM', prefix .. 'grants', id)
-  call('SREM', key('gr', g[1]), id)
-  if g[2] ~= '' then call('SREM', key('sa', g[2]), id) end
-  return true
-end
-
-local function revoke_grant(id, by, why)
-  if end_grant(id) then append('', 'grant_revoked', '', '', by, '', id .. ' ' .. why) end
-end

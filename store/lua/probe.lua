@@ -3,10 +3,10 @@
 -- ARGV  schema, durability level, fingerprints of the server keys, own first
 -- {OK} | SCHEMA, LEVEL, KEY with what lies here
 
-local schema, level, own = unpack(ARGV, 3)
+local schema, level, own = unpack(ARGV, 2)
 local there = call('HMGET', meta, 'schema', 'level', 'key')
 local known = not there[3]
-for i = 5, #ARGV do known = known or ARGV[i] == there[3] end
+for i = 4, #ARGV do known = known or ARGV[i] == there[3] end
 if there[1] and there[1] ~= schema then return {'SCHEMA', there[1]} end
 if there[2] and there[2] ~= level then return {'LEVEL', there[2]} end
 if not known then return {'KEY', there[3]} end

@@ -2,7 +2,7 @@
 -- ARGV  session (hash), bypass (JSON), until in ms of the clock, by, note
 -- {OK} | ENDED the session is over
 
-local session, json, till, by, note = unpack(ARGV, 3)
+local session, json, till, by, note = unpack(ARGV, 2)
 if over(session) then return {'ENDED'} end
 call('HSET', key('s', session), 'bj', json, 'bu', till)
 call('PEXPIRE', key('s', session), till - now)

@@ -2,7 +2,7 @@
 -- ARGV  id, owner, fence, ms
 -- {OK} | MISSING | FENCED
 
-local id, owner, fence, lasts = unpack(ARGV, 3)
+local id, owner, fence, lasts = unpack(ARGV, 2)
 local r = find(id) if not r then return {'MISSING'} end
 if r.st ~= 'leased' or r.ow ~= owner or r.fn ~= fence then return {'FENCED'} end
 move(r, 'leased', 'leased', owner, 'renewed', {lu = math.min(now + lasts, r.rb)})

@@ -4,7 +4,7 @@
 -- The caller proved that this was approved here. If it was never dispatched here, a consume was lost with an old
 -- primary: that is logged, and whatever could still run the call a second time is cancelled.
 
-local id, principal, attempt, person, outcome, note = unpack(ARGV, 3)
+local id, principal, attempt, person, outcome, note = unpack(ARGV, 2)
 
 local r = find(id) if not r then return {'MISSING'} end
 local mine = principal == r.cp and (attempt == '' or attempt == r.at)

@@ -4,5 +4,6 @@
 
 local was = hi
 now, hi = t[1] * 1000 + math.floor(t[2] / 1000), 0
-append('', 'clock_reset', '', '', ARGV[3], '', 'was at ' .. was)
+at = text(now)
+append('', 'clock_reset', '', '', ARGV[2], '', 'was at ' .. was)
 return {'OK'}

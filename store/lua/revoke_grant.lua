@@ -2,5 +2,5 @@
 -- ARGV  id, by
 -- {OK} also if there is none any more
 
-revoke_grant(ARGV[3], ARGV[4], 'revoked')
+revoke_grant(ARGV[2], ARGV[3], 'revoked')
 return {'OK'}

@@ -2,7 +2,7 @@
 -- ARGV  level, by
 -- {OK}
 
-local level, by = unpack(ARGV, 3)
+local level, by = unpack(ARGV, 2)
 call('HSET', meta, 'level', level)
 append('', 'durability', '', '', by, '', level)
 return {'OK'}

@@ -4,7 +4,7 @@
 -- By their score, those lie before the moment when this incarnation was first seen. Of what is at work no more than
 -- 1,000 are looked at, the newest first: the old ones there are unknown outcomes.
 
-local most = tonumber(ARGV[3])
+local most = tonumber(ARGV[2])
 local ep, out = here(), {'OK'}
 local function collect(ids)
   for _, id in ipairs(ids) do

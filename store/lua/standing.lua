@@ -2,7 +2,7 @@
 -- ARGV  requester, session (hashes; session "" if it has none)
 -- {OK, now, incarnation, 1 if the session is over, bypass (JSON) or "", then JSON and uses of each live grant}
 
-local requester, session = unpack(ARGV, 3)
+local requester, session = unpack(ARGV, 2)
 local out = {'OK', now, here(), 0, ''}
 if session ~= '' then
   local s = call('HMGET', key('s', session), 'en', 'bj', 'bu')

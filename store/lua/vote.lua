@@ -7,13 +7,13 @@
 -- The same press under the same identity is recorded once, whatever happened since.
 
 local id, rev, digest, voter, press, vote, settles, run, by, said, x, ends,
-  grant, json, mac, expires, requester, session = unpack(ARGV, 3)
+  grant, json, mac, expires, requester, session = unpack(ARGV, 2)
 
 local r = find(id) if not r then return {'MISSING'} end
 local before = call('HGET', key('v', id), voter)
 local presses = before and string.match(before, '^%S+') or ''
 if string.find(presses, press, 1, true) then return {'OK', r.se or 0} end
-if moved(r, rev) then return {'MOVED'} end
+if r.rv ~= rev then return {'MOVED'} end
 if settles == 'revoked' then
   if r.st == 'pending' or not undispatched(r) then return closed(r) end
 elseif r.st ~= 'pending' then return closed(r) end

@@ -129,6 +129,7 @@ var ageing = tests{
 		k.Advance(k.T, 7*24*time.Hour-time.Minute)
 		k.state(id, gate.Approved)
 		k.Advance(k.T, 2*time.Minute)
+		k.sweep()
 		if err := second(k.Get(k.Context(), id)); !errors.Is(err, gate.NotFound) {
 			k.Errorf("Get = %v, want NotFound", err)
 		}
@@ -145,6 +146,7 @@ var ageing = tests{
 		}
 		k.ok(k.Report(k.Context(), id, gate.Report{Principal: alice.Key, Attempt: s.Attempt, Outcome: gate.Executed}))
 		k.Advance(k.T, 8*24*time.Hour)
+		k.sweep()
 		if err := second(k.Get(k.Context(), id)); !errors.Is(err, gate.NotFound) {
 			k.Errorf("Get = %v, want NotFound", err)
 		}

@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// batcher sends what many callers want at the same moment down one connection
+// and reads the replies in one go, because system calls cost Redis more than
+// some scripts do. Who comes alone is sent alone, and at once.
+type batcher struct {
+	db    redis.UniversalClient
+	lines int // how many batches may be under way
+	most  int // how many requests a batch has
+
+	mu      sync.Mutex
+	waiting []request
+	senders int
+}
+
+// newBatcher has two lines: while one waits for replies the other fills its
+// batch, and one that lost its connection holds up no more than its own.
+func newBatcher(db redis.UniversalClient) *batcher { return &batcher{db: db, lines: 2, most: 64} }
+
+// request is one command of a caller, who may have left.
+type request struct {
+	ctx  context.Context
+	cmd  *redis.Cmd
+	done chan struct{}
+}
+
+// run runs a script and returns its reply. If ctx ends first, nobody knows
+// whether it ran.
+func (b *batcher) run(ctx context.Context, sc *redis.Script, keys []string, args []any) ([]any, error) {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, "evalsha", sc.Hash(), len(keys))
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	r := request{ctx, redis.NewCmd(ctx, append(all, args...)...), make(chan struct{})}
+	b.enqueue(r)
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if redis.HasErrorPrefix(r.cmd.Err(), "NOSCRIPT") { // the server is new
+		return sc.Eval(ctx, b.db, keys, args...).Slice()
+	}
+	return r.cmd.Slice()
+}
+
+func (b *batcher) enqueue(r request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = append(b.waiting, r)
+	if b.senders < b.lines {
+		b.senders++
+		go b.send()
+	}
+}
+
+// send sends batches until nothing waits.
+func (b *batcher) send() {
+	for {
+		batch := b.next()
+		if batch == nil {
+			return
+		}
+		pipe := b.db.Pipeline()
+		for _, r := range batch {
+			if err := r.ctx.Err(); err != nil {
+				r.cmd.SetErr(err)
+				continue
+			}
+			_ = pipe.Process(r.ctx, r.cmd) // only queues it
+		}
+		_, _ = pipe.Exec(context.Background()) // each command has its own error
+		for _, r := range batch {
+			close(r.done)
+		}
+	}
+}
+
+func (b *batcher) next() []request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.waiting), b.most)
+	if n == 0 {
+		b.senders--
+		return nil
+	}
+	batch := b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	return batch
+}

@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// watcher tells how large each batch is, and lets it go when told to.
+type watcher struct {
+	sizes chan int
+	leave chan struct{}
+}
+
+func (w watcher) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (w watcher) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (w watcher) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		w.sizes <- len(cmds)
+		<-w.leave
+		return next(ctx, cmds)
+	}
+}
+
+// TestABatch holds one line up: what comes meanwhile goes together, each caller
+// gets the answer to its own, and of one who left nothing is sent.
+func TestABatch(t *testing.T) {
+	t.Parallel()
+	s, _ := openServer(t)
+	w := watcher{make(chan int), make(chan struct{})}
+	s.db.(*redis.Client).AddHook(w)
+	s.scripts.lines = 1
+	var wg sync.WaitGroup
+	note := func(ctx context.Context, text string) {
+		wg.Go(func() {
+			err := s.Note(ctx, gate.Entry{Event: "rule_changed", Note: text})
+			if !errors.Is(err, ctx.Err()) {
+				t.Errorf("Note(%s) = %v, want %v", text, err, ctx.Err())
+			}
+		})
+	}
+	note(t.Context(), "first")
+	if n := <-w.sizes; n != 1 {
+		t.Errorf("who comes alone is sent with %d", n)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	note(gone, "gone")
+	for i := range 9 {
+		wg.Go(func() {
+			o := benchOpening(gate.ID(fmt.Sprintf("apr_%d", i)))
+			if got, err := s.Open(t.Context(), o); err != nil || got.ID != o.ID {
+				t.Errorf("Open(%s) = %+v, %v", o.ID, got, err)
+			}
+		})
+	}
+	note(t.Context(), "second")
+	for s.waiting() < 11 { // the first batch is held up until all are here
+		select {
+		case <-t.Context().Done():
+			t.Fatal("not all came")
+		default:
+		}
+	}
+	leave()
+	w.leave <- struct{}{}
+	if n := <-w.sizes; n != 10 {
+		t.Errorf("%d were sent together, want 10", n)
+	}
+	w.leave <- struct{}{}
+	wg.Wait()
+	var noted []string
+	all, err := s.Read(t.Context(), "", 20, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if e.ID == "" {
+			noted = append(noted, e.Note)
+		}
+	}
+	if !slices.Equal(noted, []string{"first", "second"}) {
+		t.Errorf("noted %q, want the first and the second", noted)
+	}
+}
+
+func (s *Redis) waiting() int {
+	s.scripts.mu.Lock()
+	defer s.scripts.mu.Unlock()
+	return len(s.scripts.waiting)
+}
