@@ -9,20 +9,19 @@ import (
 
 // batcher sends what many callers want at the same moment down one connection
 // and reads the replies in one go, because system calls cost Redis more than
-// some scripts do. Who comes alone is sent alone, and at once.
+// some scripts do. Who finds a line free waits for nobody.
 type batcher struct {
-	db    redis.UniversalClient
-	lines int // how many batches may be under way
-	most  int // how many requests a batch has
+	db   redis.UniversalClient
+	most int // how many requests a batch has
 
 	mu      sync.Mutex
+	free    int // lines on which nothing is under way
 	waiting []request
-	senders int
 }
 
 // newBatcher has two lines: while one waits for replies the other fills its
 // batch, and one that lost its connection holds up no more than its own.
-func newBatcher(db redis.UniversalClient) *batcher { return &batcher{db: db, lines: 2, most: 64} }
+func newBatcher(db redis.UniversalClient) *batcher { return &batcher{db: db, free: 2, most: 64} }
 
 // request is one command of a caller, who may have left.
 type request struct {
@@ -34,13 +33,11 @@ type request struct {
 // run runs a script and returns its reply. If ctx ends first, nobody knows
 // whether it ran.
 func (b *batcher) run(ctx context.Context, sc *redis.Script, keys []string, args []any) ([]any, error) {
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, "evalsha", sc.Hash(), len(keys))
-	for _, k := range keys {
-		all = append(all, k)
+	r, queued := b.enqueue(ctx, sc, keys, args)
+	if !queued {
+		defer b.release()
+		return sc.Run(ctx, b.db, keys, args...).Slice()
 	}
-	r := request{ctx, redis.NewCmd(ctx, append(all, args...)...), make(chan struct{})}
-	b.enqueue(r)
 	select {
 	case <-r.done:
 	case <-ctx.Done():
@@ -52,47 +49,50 @@ func (b *batcher) run(ctx context.Context, sc *redis.Script, keys []string, args
 	return r.cmd.Slice()
 }
 
-func (b *batcher) enqueue(r request) {
+// enqueue queues a request unless a line is free, which is the caller's then.
+func (b *batcher) enqueue(ctx context.Context, sc *redis.Script, keys []string, args []any) (r request, queued bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.free > 0 {
+		b.free--
+		return request{}, false
+	}
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, "evalsha", sc.Hash(), len(keys))
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	r = request{ctx, redis.NewCmd(ctx, append(all, args...)...), make(chan struct{})}
 	b.waiting = append(b.waiting, r)
-	if b.senders < b.lines {
-		b.senders++
-		go b.send()
-	}
+	return r, true
 }
 
-// send sends batches until nothing waits.
-func (b *batcher) send() {
-	for {
-		batch := b.next()
-		if batch == nil {
-			return
-		}
-		pipe := b.db.Pipeline()
-		for _, r := range batch {
-			if err := r.ctx.Err(); err != nil {
-				r.cmd.SetErr(err)
-				continue
-			}
-			_ = pipe.Process(r.ctx, r.cmd) // only queues it
-		}
-		_, _ = pipe.Exec(context.Background()) // each command has its own error
-		for _, r := range batch {
-			close(r.done)
-		}
-	}
-}
-
-func (b *batcher) next() []request {
+// release gives a line to those who wait, or back.
+func (b *batcher) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(b.waiting), b.most)
 	if n == 0 {
-		b.senders--
-		return nil
+		b.free++
+		return
 	}
 	batch := b.waiting[:n:n]
 	b.waiting = b.waiting[n:]
-	return batch
+	go b.send(batch)
+}
+
+func (b *batcher) send(batch []request) {
+	defer b.release()
+	pipe := b.db.Pipeline()
+	for _, r := range batch {
+		if err := r.ctx.Err(); err != nil {
+			r.cmd.SetErr(err)
+			continue
+		}
+		_ = pipe.Process(r.ctx, r.cmd) // only queues it
+	}
+	_, _ = pipe.Exec(context.Background()) // each command has its own error
+	for _, r := range batch {
+		close(r.done)
+	}
 }

@@ -13,11 +13,8 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// watcher tells how large each batch is, and lets it go when told to.
-type watcher struct {
-	sizes chan int
-	leave chan struct{}
-}
+// watcher tells how large each batch is.
+type watcher struct{ sizes chan int }
 
 func (w watcher) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (w watcher) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
@@ -25,19 +22,18 @@ func (w watcher) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return 
 func (w watcher) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		w.sizes <- len(cmds)
-		<-w.leave
 		return next(ctx, cmds)
 	}
 }
 
-// TestABatch holds one line up: what comes meanwhile goes together, each caller
+// TestABatch holds the only line: what comes meanwhile goes together, each caller
 // gets the answer to its own, and of one who left nothing is sent.
 func TestABatch(t *testing.T) {
 	t.Parallel()
 	s, _ := openServer(t)
-	w := watcher{make(chan int), make(chan struct{})}
+	w := watcher{make(chan int, 1)}
 	s.db.(*redis.Client).AddHook(w)
-	s.scripts.lines = 1
+	s.scripts.free = 0 // the test has the only line
 	var wg sync.WaitGroup
 	note := func(ctx context.Context, text string) {
 		wg.Go(func() {
@@ -48,9 +44,6 @@ func TestABatch(t *testing.T) {
 		})
 	}
 	note(t.Context(), "first")
-	if n := <-w.sizes; n != 1 {
-		t.Errorf("who comes alone is sent with %d", n)
-	}
 	gone, leave := context.WithCancel(t.Context())
 	note(gone, "gone")
 	for i := range 9 {
@@ -62,7 +55,7 @@ func TestABatch(t *testing.T) {
 		})
 	}
 	note(t.Context(), "second")
-	for s.waiting() < 11 { // the first batch is held up until all are here
+	for s.waiting() < 12 {
 		select {
 		case <-t.Context().Done():
 			t.Fatal("not all came")
@@ -70,11 +63,10 @@ func TestABatch(t *testing.T) {
 		}
 	}
 	leave()
-	w.leave <- struct{}{}
-	if n := <-w.sizes; n != 10 {
-		t.Errorf("%d were sent together, want 10", n)
+	s.scripts.release()
+	if n := <-w.sizes; n != 11 {
+		t.Errorf("%d were sent together, want 11", n)
 	}
-	w.leave <- struct{}{}
 	wg.Wait()
 	var noted []string
 	all, err := s.Read(t.Context(), "", 20, 0)
@@ -86,6 +78,7 @@ func TestABatch(t *testing.T) {
 			noted = append(noted, e.Note)
 		}
 	}
+	slices.Sort(noted)
 	if !slices.Equal(noted, []string{"first", "second"}) {
 		t.Errorf("noted %q, want the first and the second", noted)
 	}

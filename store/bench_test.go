@@ -122,7 +122,7 @@ func BenchmarkLife(b *testing.B) {
 		for range callers {
 			wg.Go(func() {
 				for next.Add(1) <= lives {
-					if err := live(b.Context(), s, benchOpening(gate.ID("apr_" + rand.Text()))); err != nil {
+					if err := live(b.Context(), s, benchOpening(gate.ID("apr_"+rand.Text()))); err != nil {
 						b.Error(err)
 						return
 					}
@@ -147,7 +147,7 @@ func BenchmarkScripts(b *testing.B) {
 	db.ConfigSet(b.Context(), "slowlog-max-len", "1000000")
 	for range b.N {
 		for range 200 {
-			if err := live(b.Context(), s, benchOpening(gate.ID("apr_" + rand.Text()))); err != nil {
+			if err := live(b.Context(), s, benchOpening(gate.ID("apr_"+rand.Text()))); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -176,7 +176,7 @@ func fill(b *testing.B, s *Redis, n int) {
 	for range 32 {
 		wg.Go(func() {
 			for next.Add(1) <= int64(n) {
-				if _, err := s.Open(b.Context(), benchOpening(gate.ID("apr_" + rand.Text()))); err != nil {
+				if _, err := s.Open(b.Context(), benchOpening(gate.ID("apr_"+rand.Text()))); err != nil {
 					b.Error(err)
 					return
 				}

@@ -35,7 +35,7 @@ func newMemory(c Config) (*Redis, *miniredis.Miniredis, error) {
 		return nil, nil, err
 	}
 	s.memory, s.incarnation = true, rand.Text() // it has no INFO replication to ask
-	s.scripts.lines, s.scripts.most = 32, 1     // its connections hold no bytes: a batch would wait for itself
+	s.scripts.free, s.scripts.most = 32, 1      // its connections hold no bytes: a batch would wait for itself
 	s.stop = server.Close
 	return s, server, nil
 }
