@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,10 +30,13 @@ type outcome struct {
 	of   func(t *testing.T, s *scene) wire.Answer
 }
 
-// scene is a replica and what its policy can become.
+// scene is a replica, what its policy can become, and its store: in memory, or on
+// a server of its own.
 type scene struct {
 	*replica
-	cfg *gate.PolicyConfig
+	cfg    *gate.PolicyConfig
+	store  gate.Store
+	server *redisServer
 }
 
 func (s *scene) check(t *testing.T, change func(*wire.CheckRequest)) wire.CheckAnswer {
@@ -244,6 +249,58 @@ var outcomes = []outcome{
 	{"its own judgement, denied", func(t *testing.T, s *scene) wire.Answer { return s.propose(t, "deny").Answer }},
 }
 
+// troubles are outcomes that want a server that is stopped or tampered with.
+var troubles = []outcome{
+	{"no report in time", func(t *testing.T, s *scene) wire.Answer {
+		a := s.approved(t, "held")
+		s.consume(t, a, asIs)
+		s.edit(t, "a:"+a.ID, "ru", 1) // the time to report by, long ago
+		return s.see(t, a.ID).Answer
+	}},
+	{"the clock ran back", func(t *testing.T, s *scene) wire.Answer {
+		a := s.approved(t, "held")
+		s.edit(t, "meta", "hi", time.Now().Add(time.Hour).UnixMilli()) // the highest time seen
+		return s.consume(t, a, asIs)
+	}},
+	{"replicas disagree", func(t *testing.T, s *scene) wire.Answer {
+		a := s.approved(t, "held")
+		if _, err := s.store.Heartbeat(t.Context(), "another", "another policy"); err != nil {
+			t.Fatal(err)
+		}
+		return s.consume(t, a, asIs)
+	}},
+	{"the store is away", func(t *testing.T, s *scene) wire.Answer {
+		s.server.stop(t)
+		return s.tool(t, "held").Answer
+	}},
+	{"the store is away, for a call that nobody gates", func(t *testing.T, s *scene) wire.Answer {
+		s.server.stop(t)
+		return s.tool(t, "free").Answer
+	}},
+	{"approved before a fail-over", func(t *testing.T, s *scene) wire.Answer {
+		a := s.approved(t, "held")
+		s.server.stop(t)
+		s.server.start(t)
+		return s.consume(t, a, asIs)
+	}},
+	{"votes were tampered with", func(t *testing.T, s *scene) wire.Answer {
+		a := s.tool(t, "two").Approval
+		s.vote(t, "ann-cli", a, "approve")
+		s.edit(t, "a:"+a.ID, "st", "approved", "dt", time.Now().UnixMilli(), "rb", time.Now().Add(time.Hour).UnixMilli())
+		return s.consume(t, s.see(t, a.ID), asIs)
+	}},
+}
+
+// edit changes a record behind the back of the store.
+func (s *scene) edit(t *testing.T, key string, fields ...any) {
+	t.Helper()
+	db := s.server.client()
+	defer func() { _ = db.Close() }()
+	if err := db.HSet(t.Context(), "approvalbot:{default}:"+key, fields...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (s *scene) propose(t *testing.T, decision string) wire.ApprovalAnswer {
 	t.Helper()
 	r := ask("held")
@@ -263,6 +320,12 @@ var (
 	aShort = regexp.MustCompile(`\d+\.\d s`)
 )
 
+// mayRun are the outcomes that let a call run.
+var mayRun = []string{
+	"undesignated", "granted", "bypassed", "consumed", "consumed by a check",
+	"the store is away, for a call that nobody gates",
+}
+
 // told is an answer as it is kept, without what differs from run to run.
 func told(name string, a wire.Answer) string {
 	text := anID.ReplaceAllString(a.AgentText, "apr_…")
@@ -272,18 +335,25 @@ func told(name string, a wire.Answer) string {
 
 func TestWhatAgentsAreTold(t *testing.T) {
 	t.Parallel()
-	answers := make([]string, len(outcomes))
+	answers := make([]string, len(outcomes)+len(troubles))
 	t.Run("outcomes", func(t *testing.T) {
-		for i, o := range outcomes {
+		for i, o := range slices.Concat(outcomes, troubles) {
 			t.Run(o.name, func(t *testing.T) {
 				t.Parallel()
-				cfg := rules()
-				cfg.ToolGate.Rules = append(cfg.ToolGate.Rules,
+				s := &scene{cfg: rules()}
+				s.cfg.ToolGate.Rules = append(s.cfg.ToolGate.Rules,
 					gate.RuleConfig{Name: "brief", Match: gate.MatchConfig{Tool: "brief"}, Action: "ask", Mode: "inline", InlineTimeout: &gate.InlineTimeoutConfig{After: "1s", Then: "deny"}},
 					gate.RuleConfig{Name: "hasty", Match: gate.MatchConfig{Tool: "hasty"}, Action: "ask", Mode: "inline", RunWithin: "1s"},
 				)
-				a := o.of(t, &scene{start(t, memory(t), cfg), cfg})
-				if mayRun := o.name == "undesignated" || o.name == "granted" || o.name == "bypassed" || strings.HasPrefix(o.name, "consumed"); mayRun != (a.Verdict == "allow") {
+				if i < len(outcomes) {
+					s.store = memory(t)
+				} else {
+					s.server = startRedis(t)
+					s.store = s.server.open(t)
+				}
+				s.replica = start(t, s.store, s.cfg)
+				a := o.of(t, s)
+				if mayRun := slices.Contains(mayRun, o.name); mayRun != (a.Verdict == "allow") {
 					t.Errorf("%s: %+v", o.name, a)
 				}
 				answers[i] = told(o.name, a)
