@@ -53,6 +53,7 @@ type API struct {
 	document *huma.OpenAPI
 	limiters map[string]*rate.Limiter // one for each API key, so there are few
 	parked   atomic.Int64
+	note     atomic.Pointer[string]
 
 	drained chan struct{} // closed when the process is about to stop
 	drain   func()

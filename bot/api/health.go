@@ -33,6 +33,10 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	writeHealth(w, http.StatusOK, h)
 }
 
+// Note says on /readyz what only the process around it knows to be wrong; it
+// stands until the next, and an empty one takes it away.
+func (a *API) Note(text string) { a.note.Store(&text) }
+
 // troubles lists what is not as it should be. That the gate is off is loud here.
 func (a *API) troubles(ctx context.Context) (notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -42,6 +46,9 @@ func (a *API) troubles(ctx context.Context) (notes []string) {
 	}
 	if a.Gate.Disagree() {
 		notes = append(notes, "replicas run different policies: nothing can be consumed until they agree")
+	}
+	if note := a.note.Load(); note != nil && *note != "" {
+		notes = append(notes, *note)
 	}
 	policy := a.Gate.Policy()
 	if policy.Disabled() {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -367,14 +368,14 @@ func TestAPageForPeopleIsAtTheRoot(t *testing.T) {
 	t.Parallel()
 	s := newHome(t, oneRule).serve("--store", "memory")
 	for path, want := range map[string]int{"/": http.StatusSeeOther, "/console/login": http.StatusOK, "/healthz": http.StatusOK, "/readyz": http.StatusOK, "/nowhere": http.StatusNotFound} {
-		if got := status(t, s.url+path); got != want {
+		if got, _ := fetch(t, s.url+path); got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
 }
 
-// status returns the HTTP status of one GET, redirects not followed.
-func status(t *testing.T, url string) int {
+// fetch is one GET, redirects not followed.
+func fetch(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -384,6 +385,10 @@ func status(t *testing.T, url string) int {
 	if err != nil {
 		t.Fatal(fmt.Errorf("%s: %w", url, err))
 	}
-	_ = resp.Body.Close()
-	return resp.StatusCode
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
 }

@@ -16,6 +16,7 @@ type refresher struct {
 	env  func(string) string
 	was  config.Config // as started: what takes a restart is compared with it
 	gate *gate.Gate
+	note func(string) // for /readyz
 	log  *slog.Logger
 }
 
@@ -36,6 +37,7 @@ func (r *refresher) reload(ctx context.Context) {
 		r.refused(ctx, gate.PublicText(err))
 		return
 	}
+	r.note("")
 	if keys := needRestart(r.was, cfg.Config); len(keys) > 0 {
 		r.log.WarnContext(ctx, "only a restart puts these changes in force", "keys", keys)
 	}
@@ -43,6 +45,7 @@ func (r *refresher) reload(ctx context.Context) {
 }
 
 func (r *refresher) refused(ctx context.Context, why string) {
+	r.note("the changed config file was refused, the old policy stays in force: " + why)
 	r.log.ErrorContext(ctx, "RELOAD REFUSED: the old policy stays in force", "why", why, "file", r.file, "policy", shortVersion(r.gate.Policy()))
 }
 

@@ -228,6 +228,13 @@ func TestReload(t *testing.T) { //nolint:paralleltest // see above
 		wantText(t, problem, "approvalbot.yaml:11:", "approvals.tool_gate.rules[0].match.tool")
 		s.log.await(t, "RELOAD REFUSED: the old policy stays in force")
 		s.hold(call("held"))
+		_, ready := fetch(t, s.url+"/readyz")
+		wantText(t, ready, `"degraded"`, "config file was refused")
+		s.reload(oneRule)
+		s.log.await(t, "reloaded")
+		if _, ready = fetch(t, s.url+"/readyz"); strings.Contains(ready, "refused") {
+			t.Errorf("after the next reload it is still said: %s", ready)
+		}
 	})
 	t.Run("one that would turn the gate off is refused", func(t *testing.T) {
 		s := newHome(t, oneRule).serve("--store", "memory")

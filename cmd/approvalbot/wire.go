@@ -89,6 +89,7 @@ type service struct {
 	gate    *gate.Gate
 	handler http.Handler
 	drain   func()
+	note    func(string) // for /readyz
 	parts   []part
 }
 
@@ -108,7 +109,7 @@ func assemble(ctx context.Context, cfg *config.Loaded, st opened, replica string
 	drained, end := context.WithCancel(context.WithoutCancel(ctx))
 	return &service{
 		gate: g, handler: routes(drained, web, pages),
-		drain: func() { web.Drain(); end() },
+		drain: func() { web.Drain(); end() }, note: web.Note,
 		parts: []part{
 			{"hub", forever(hub.Run)},
 			{"gate", forever(func(ctx context.Context) { g.Run(ctx, replica) })},
