@@ -102,8 +102,8 @@ func (g *Gate) unchanged(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 }
 
 // ruleOf returns the rule an approval was opened under if the present policy
-// still rules so, else nil. Conditions see the time of opening; the floor and
-// deny rules also the present.
+// still rules so, else nil. Conditions see the time of opening; those of deny
+// rules also the present. The version says what the rule does, its name does not.
 func (g *Gate) ruleOf(s *Snapshot) *Rule {
 	p := g.policy.Load()
 	then := Facts{Call: &s.Call, Requester: &s.Requester, Now: s.Created}
@@ -111,14 +111,14 @@ func (g *Gate) ruleOf(s *Snapshot) *Rule {
 	if s.Discretionary {
 		return p.Discretionary()
 	}
-	if p.Disabled() || p.Floor(&then) || p.Floor(&now) {
+	if p.Disabled() || p.Floor(&now) {
 		return nil
 	}
 	if r := p.Rule(&now); r != nil && r.Action == ActionDeny {
 		return nil
 	}
 	r := p.Rule(&then)
-	if r == nil || r.Action != ActionAsk || r.Name != s.Rule || r.Version != s.Version {
+	if r == nil || r.Name != s.Rule || r.Version != s.Version {
 		return nil
 	}
 	if _, denied := p.ModeOf(r, s.Call.Tool, s.Requester.Attended, s.Approval.Mode == Deferred); denied {

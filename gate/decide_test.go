@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,21 +26,32 @@ func TestDecide(t *testing.T) {
 		kind   gate.Kind // of the refusal
 		why    gate.Reason
 	}{
-		"one approval of one approves":                {tool: "send_email", press: by("ann", gate.Approve), want: gate.Approved},
-		"one approval of two waits":                   {tool: "kubectl_delete", press: by("ann", gate.Approve), want: gate.Pending},
-		"the second person completes a two":           {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("bo", gate.Approve), want: gate.Approved},
-		"the same person does not":                    {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
-		"a deny vetoes after an approval":             {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("bo", gate.Deny), want: gate.Denied},
-		"one may veto one's own approval":             {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("ann", gate.Deny), want: gate.Denied},
-		"a late deny takes it back":                   {tool: "send_email", before: annPressed(gate.Approve), press: by("bo", gate.Deny), want: gate.Revoked},
-		"a denial is final":                           {tool: "send_email", before: annPressed(gate.Deny), press: by("bo", gate.Approve), want: gate.Denied, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
-		"a late approval is told who won":             {tool: "send_email", before: annPressed(gate.Approve), press: by("bo", gate.Approve), want: gate.Approved, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
-		"a stranger may not":                          {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Voter = stranger; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonNotApprover},
-		"the person behind the key may not":           {tool: "send_email", as: "ann-agent", press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
-		"the person the agent acts for may not":       {tool: "send_email", person: "ann", press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
-		"unless the rule admits the requester":        {tool: "own_call", person: "ann", press: by("ann", gate.Approve), want: gate.Approved},
-		"a key nobody can name may be the asker":      {tool: "send_email", person: "ann", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "bo", gate.Approve); d.Voter.Person = ""; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonIdentityUnclear},
-		"another call on the screen does not count":   {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Digest[0]++; return d }, want: gate.Pending, kind: gate.Conflict, why: gate.ReasonDigestMismatch},
+		"one approval of one approves":          {tool: "send_email", press: by("ann", gate.Approve), want: gate.Approved},
+		"one approval of two waits":             {tool: "kubectl_delete", press: by("ann", gate.Approve), want: gate.Pending},
+		"the second person completes a two":     {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("bo", gate.Approve), want: gate.Approved},
+		"the same person does not":              {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"a deny vetoes after an approval":       {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("bo", gate.Deny), want: gate.Denied},
+		"one may veto one's own approval":       {tool: "kubectl_delete", before: annPressed(gate.Approve), press: by("ann", gate.Deny), want: gate.Denied},
+		"a late deny takes it back":             {tool: "send_email", before: annPressed(gate.Approve), press: by("bo", gate.Deny), want: gate.Revoked},
+		"a denial is final":                     {tool: "send_email", before: annPressed(gate.Deny), press: by("bo", gate.Approve), want: gate.Denied, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"a late approval is told who won":       {tool: "send_email", before: annPressed(gate.Approve), press: by("bo", gate.Approve), want: gate.Approved, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
+		"a stranger may not":                    {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Voter = stranger; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonNotApprover},
+		"the person behind the key may not":     {tool: "send_email", as: "ann-agent", press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
+		"the person the agent acts for may not": {tool: "send_email", person: "ann", press: by("ann", gate.Approve), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
+		"the key that asked may not": {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision {
+			d := press(s, "ann", gate.Approve)
+			d.Voter = gate.Voter{ID: "key:hermes", Name: "hermes", Surface: "api"}
+			return d
+		}, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
+		"another person than it acts for may":       {tool: "send_email", person: "ann", press: by("bo", gate.Approve), want: gate.Approved},
+		"unless the rule admits the requester":      {tool: "own_call", person: "ann", press: by("ann", gate.Approve), want: gate.Approved},
+		"a key nobody can name may be the asker":    {tool: "send_email", person: "ann", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "bo", gate.Approve); d.Voter.Person = ""; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonIdentityUnclear},
+		"another call on the screen does not count": {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Digest[0]++; return d }, want: gate.Pending, kind: gate.Conflict, why: gate.ReasonDigestMismatch},
+		"a question about another call is refused": {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision {
+			d := press(s, "ann", gate.NeedContext)
+			d.Reason, d.Digest[0] = "why?", d.Digest[0]+1
+			return d
+		}, want: gate.Pending, kind: gate.Conflict, why: gate.ReasonDigestMismatch},
 		"a scope the rule forbids is refused":         {tool: "send_email", press: scoped("ann", gate.Always), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonScopeNotAllowed},
 		"a rule may want a reason with a denial":      {tool: "why_me", press: by("ann", gate.Deny), want: gate.Pending, kind: gate.Invalid, why: gate.ReasonReasonRequired},
 		"a click after expiry is refused":             {tool: "stage_x", before: waited(73 * time.Hour), press: by("ann", gate.Approve), want: gate.Expired, kind: gate.Conflict, why: gate.ReasonAlreadyDecided},
@@ -118,6 +130,36 @@ func TestTheSamePressCountsOnce(t *testing.T) {
 	if n := len(second.Approval.Votes); n != 1 {
 		t.Errorf("%d votes, want 1", n)
 	}
+}
+
+func TestThePressThatSettledItMayComeAgain(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("send_email")
+	d := press(s, "ann", gate.Approve)
+	for range 2 {
+		if tally := b.decided(d); !tally.Settled || tally.Approval.State != gate.Approved {
+			t.Errorf("told %s, settled %t; want approved twice", tally.Approval.State, tally.Settled)
+		}
+	}
+	other := d
+	other.Choice = gate.Deny // the same nonce, but another button
+	if tally := b.decided(other); tally.Approval.State != gate.Revoked {
+		t.Errorf("state = %s, want revoked", tally.Approval.State)
+	}
+}
+
+func TestPressesWithoutANonceAreNotTheSame(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("kubectl_delete")
+	d := press(s, "ann", gate.Approve)
+	d.Nonce = ""
+	b.decided(d)
+	_, err := b.Decide(t.Context(), d)
+	wantRefused(t, err, gate.Conflict, gate.ReasonAlreadyDecided)
 }
 
 func TestTwoPressesAtOnceSettleOnce(t *testing.T) {
@@ -215,6 +257,93 @@ func TestPolicyTightenedWhilePending(t *testing.T) {
 	}
 	if got := b.state(s.ID); got != gate.Void {
 		t.Errorf("state = %s, want void", got)
+	}
+	_, err = b.Decide(t.Context(), press(s, "ann", gate.Approve))
+	wantRefused(t, err, gate.Conflict, gate.ReasonVoid)
+	if text := gate.PublicText(err); !strings.Contains(text, string(v.ID)) {
+		t.Errorf("the next press is told %q, which does not name %s", text, v.ID)
+	}
+}
+
+func TestNothingIsAskedAgainWhileReplicasDisagree(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("send_email")
+	if _, err := b.store.Heartbeat(t.Context(), "another replica", b.Policy().Version()); err != nil {
+		t.Fatal(err)
+	}
+	tight := world()
+	tight.ToolGate.Rules = append([]gate.RuleConfig{{Name: "mail", Match: gate.MatchConfig{Tool: "send_*"}, Quorum: &gate.QuorumConfig{Total: 2}}}, tight.ToolGate.Rules...)
+	if err := b.SetPolicy(t.Context(), policy(t, tight), "test"); err != nil {
+		t.Fatal(err)
+	}
+	b.Beat(t.Context(), "replica")
+	_, err := b.Decide(t.Context(), press(s, "ann", gate.Approve))
+	wantRefused(t, err, gate.Unavailable, gate.ReasonPolicyUnavailable)
+	if got := b.state(s.ID); got != gate.Pending {
+		t.Errorf("state = %s, want pending", got)
+	}
+}
+
+// TestWhatAnApprovalRestsOn changes one thing between the question and the
+// decision: either it ends the question, or it does not touch it.
+func TestWhatAnApprovalRestsOn(t *testing.T) {
+	t.Parallel()
+
+	rule := func(b *gate.PolicyConfig, name string) *gate.RuleConfig {
+		i := slices.IndexFunc(b.ToolGate.Rules, func(r gate.RuleConfig) bool { return r.Name == name })
+		return &b.ToolGate.Rules[i]
+	}
+	first := func(r gate.RuleConfig) func(*gate.PolicyConfig) {
+		return func(p *gate.PolicyConfig) { p.ToolGate.Rules = slices.Insert(p.ToolGate.Rules, 0, r) }
+	}
+	in := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	for name, tt := range map[string]struct {
+		always func(*gate.PolicyConfig) // in force from the beginning
+		then   func(*gate.PolicyConfig)
+		alone  bool // nobody waits for the call
+		ends   bool
+	}{
+		"nothing":               {then: func(*gate.PolicyConfig) {}},
+		"how long it waits":     {then: func(p *gate.PolicyConfig) { rule(p, "staged").ExpiresIn = "1h" }},
+		"how many must say yes": {then: func(p *gate.PolicyConfig) { rule(p, "staged").Quorum = &gate.QuorumConfig{Total: 2} }, ends: true},
+		"the name of its rule":  {then: func(p *gate.PolicyConfig) { rule(p, "staged").Name = "later" }, ends: true},
+		"whether it is asked at all": {then: func(p *gate.PolicyConfig) {
+			*rule(p, "staged") = gate.RuleConfig{Name: "staged", Match: gate.MatchConfig{Tool: "stage_*"}, Action: "allow"}
+		}, ends: true},
+		"a rule before it denies":             {then: first(gate.RuleConfig{Name: "no", Match: gate.MatchConfig{Tool: "stage_*"}, Action: "deny"}), ends: true},
+		"the floor":                           {then: func(p *gate.PolicyConfig) { p.ToolGate.Deny = append(p.ToolGate.Deny, "stage_*") }, ends: true},
+		"a deny rule whose time has come":     {always: first(gate.RuleConfig{Name: "no", Match: gate.MatchConfig{Tool: "stage_*", When: "now > timestamp('" + in + "')"}, Action: "deny"}), ends: true},
+		"an ask rule whose time is over":      {always: first(gate.RuleConfig{Name: "day", Match: gate.MatchConfig{Tool: "stage_*", When: "now < timestamp('" + in + "')"}, Mode: "deferred"})},
+		"calls that nobody waits for may ask": {then: func(p *gate.PolicyConfig) { p.Unattended = "deny" }, alone: true, ends: true},
+		"but this one is waited for":          {then: func(p *gate.PolicyConfig) { p.Unattended = "deny" }},
+		"a process that gates nothing at all": {then: func(p *gate.PolicyConfig) { p.ToolGate.Enabled = new(bool) }, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			before, after := world(), world()
+			if tt.always != nil {
+				tt.always(before)
+				tt.always(after)
+			}
+			if tt.then != nil {
+				tt.then(after)
+			}
+			b := setup(t, before)
+			r := ask("stage_x")
+			r.Requester.Attended = !tt.alone
+			s := b.check(r).Approval
+			b.pass(2 * time.Hour)
+			b.Gate = b.on(policy(t, after), b.keys) // restarted
+			_, err := b.Decide(t.Context(), press(s, "ann", gate.Approve))
+			if tt.ends {
+				wantRefused(t, err, gate.Conflict, gate.ReasonPolicyChanged)
+			} else if err != nil {
+				t.Errorf("Decide = %v, want no refusal", err)
+			}
+		})
 	}
 }
 

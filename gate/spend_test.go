@@ -1,0 +1,123 @@
+package gate
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/approvalbot/approvalbot/gate/secret"
+)
+
+// held is a store of one approval that must not be asked to move it.
+type held struct {
+	Store
+	t *testing.T
+	s Snapshot
+}
+
+func (h held) Get(context.Context, ID) (Snapshot, error) { return h.s, nil }
+
+func (h held) Consume(context.Context, ID, Consumption) (Consumed, error) {
+	h.t.Error("the store was asked to consume")
+	return Consumed{}, nil
+}
+
+func (h held) Report(context.Context, ID, Report) error {
+	h.t.Error("the store was asked to record a report")
+	return nil
+}
+
+// holding is a gate on one approval, its token, and a spending of it that nothing
+// is wrong with.
+func holding(t *testing.T, change func(*Snapshot)) (*Gate, Spending) {
+	t.Helper()
+	keys, err := NewKeyring(secret.New(strings.Repeat("k", MinServerKey)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().Truncate(time.Millisecond)
+	c := Call{Tool: "held"}
+	a := Approval{
+		ID:      "apr_1",
+		Subject: Subject{Call: c, Requester: Requester{Key: "hermes"}, Executor: RequesterRuns},
+		State:   Approved, Rev: 2, Decided: now, RunBy: now.Add(time.Hour), Incarnation: "i1",
+	}
+	if a.Digest, err = c.Digest(); err != nil {
+		t.Fatal(err)
+	}
+	token := keys.mint(&a)
+	s := Snapshot{Approval: a, Now: now, Incarnation: "i1"}
+	change(&s)
+	g := New(held{t: t, s: s}, keys, &bell{}, &Policy{}, slog.New(slog.DiscardHandler))
+	return g, Spending{Principal: "hermes", ID: a.ID, Token: token, Attempt: strings.Repeat("0a", 16), Call: c}
+}
+
+// TestWhatIsRefusedBeforeTheStoreIsAsked takes one thing at a time away from a
+// spending that would pass; the store would not notice any of them.
+func TestWhatIsRefusedBeforeTheStoreIsAsked(t *testing.T) {
+	t.Parallel()
+	leased := func(s *Snapshot) { // and the token is of the lease before
+		s.State, s.Executor, s.Fence, s.Lease = Leased, "ops", 1, Lease{Owner: "hermes", Until: s.RunBy}
+	}
+	for name, tt := range map[string]struct {
+		approval func(*Snapshot)
+		spending func(*Spending)
+		disagree bool
+		kind     Kind
+		why      Reason
+	}{
+		"a token of another approval":    {spending: func(c *Spending) { c.ID = "apr_2" }, kind: Invalid, why: ReasonNotFound},
+		"an attempt of another form":     {spending: func(c *Spending) { c.Attempt = "0A" }, kind: Invalid, why: ReasonGateError},
+		"another principal":              {spending: func(c *Spending) { c.Principal = "other" }, kind: Forbidden, why: ReasonGateError},
+		"another call":                   {spending: func(c *Spending) { c.Call.Tool = "other" }, kind: Conflict, why: ReasonDigestMismatch},
+		"the token of an earlier lease":  {approval: leased, kind: Conflict, why: ReasonFenced},
+		"the token of another decision":  {approval: func(s *Snapshot) { s.Decided = s.Decided.Add(time.Second) }, kind: Conflict, why: ReasonVoid},
+		"the token of another life":      {approval: func(s *Snapshot) { s.Approval.Incarnation, s.Incarnation = "i2", "i2" }, kind: Conflict, why: ReasonVoid},
+		"replicas that do not agree":     {disagree: true, kind: Unavailable, why: ReasonPolicyUnavailable},
+		"one that another asks in place": {approval: func(s *Snapshot) { s.State, s.Approval.Reason, s.Successor = Revoked, ReasonPolicyChanged, "apr_2" }, kind: Conflict, why: ReasonPolicyChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tt.approval == nil {
+				tt.approval = func(*Snapshot) {}
+			}
+			g, c := holding(t, tt.approval)
+			if tt.spending != nil {
+				tt.spending(&c)
+			}
+			if tt.disagree {
+				g.others.Store(1)
+			}
+			r, err := g.Consume(t.Context(), c)
+			if r.Verdict != Block || KindOf(err) != tt.kind || ReasonOf(err) != tt.why {
+				t.Errorf("Consume = %s, %v (%s); want block, %v (%s)", r.Verdict, err, ReasonOf(err), tt.kind, tt.why)
+			}
+		})
+	}
+}
+
+func TestWhatNoReportMaySay(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*Reporting)
+		kind   Kind
+	}{
+		"a token of another approval": {func(r *Reporting) { r.ID = "apr_2" }, Invalid},
+		"no outcome":                  {func(r *Reporting) { r.Outcome = "" }, Invalid},
+		"a state that is no outcome":  {func(r *Reporting) { r.Outcome = Cancelled }, Invalid},
+		"an attempt of another form":  {func(r *Reporting) { r.Attempt = "0A" }, Invalid},
+		"a token of somebody else":    {func(r *Reporting) { r.Principal = "other" }, Forbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, c := holding(t, func(s *Snapshot) { s.State = Executing })
+			r := Reporting{Principal: c.Principal, ID: c.ID, Token: c.Token, Attempt: c.Attempt, Outcome: Executed}
+			tt.change(&r)
+			if err := g.Report(t.Context(), r); KindOf(err) != tt.kind {
+				t.Errorf("Report = %v, want %v", err, tt.kind)
+			}
+		})
+	}
+}
