@@ -235,7 +235,7 @@ func scopeAllowed(rule *Rule, s *Snapshot, d *Decision) error {
 		d.Scope = Once
 	}
 	switch {
-	case d.Scope != Once && s.Discretionary, !rule.Grants(d.Scope):
+	case !rule.Grants(d.Scope):
 		return forbidden(ReasonScopeNotAllowed, fmt.Sprintf("This rule does not allow %q; it allows: %s.", d.Scope, scopeNames(rule.Scopes)))
 	case d.Scope == Session && s.Requester.Session == "":
 		return forbidden(ReasonScopeNotAllowed, "This call came without a session, so it can only be approved once.")

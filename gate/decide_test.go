@@ -17,14 +17,15 @@ func TestDecide(t *testing.T) {
 
 	stranger := gate.Voter{ID: "key:mallory", Name: "mallory", Person: "mallory", Surface: "api"}
 	tests := map[string]struct {
-		tool   string
-		as     string // API key of the requester, hermes if empty
-		person string // asserted
-		before func(*bundle, *gate.Snapshot)
-		press  func(*gate.Snapshot) gate.Decision
-		want   gate.State
-		kind   gate.Kind // of the refusal
-		why    gate.Reason
+		tool        string
+		as          string // API key of the requester, hermes if empty
+		person      string // asserted
+		sessionless bool
+		before      func(*bundle, *gate.Snapshot)
+		press       func(*gate.Snapshot) gate.Decision
+		want        gate.State
+		kind        gate.Kind // of the refusal
+		why         gate.Reason
 	}{
 		"one approval of one approves":          {tool: "send_email", press: by("ann", gate.Approve), want: gate.Approved},
 		"one approval of two waits":             {tool: "kubectl_delete", press: by("ann", gate.Approve), want: gate.Pending},
@@ -43,10 +44,17 @@ func TestDecide(t *testing.T) {
 			d.Voter = gate.Voter{ID: "key:hermes", Name: "hermes", Surface: "api"}
 			return d
 		}, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonSelfApproval},
-		"another person than it acts for may":       {tool: "send_email", person: "ann", press: by("bo", gate.Approve), want: gate.Approved},
-		"unless the rule admits the requester":      {tool: "own_call", person: "ann", press: by("ann", gate.Approve), want: gate.Approved},
-		"a key nobody can name may be the asker":    {tool: "send_email", person: "ann", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "bo", gate.Approve); d.Voter.Person = ""; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonIdentityUnclear},
-		"another call on the screen does not count": {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Digest[0]++; return d }, want: gate.Pending, kind: gate.Conflict, why: gate.ReasonDigestMismatch},
+		"another person than it acts for may": {tool: "send_email", person: "ann", press: by("bo", gate.Approve), want: gate.Approved},
+		"who cannot be told from an earlier voter": {tool: "kubectl_delete", before: annPressed(gate.Approve), press: func(s *gate.Snapshot) gate.Decision {
+			d := press(s, "bo", gate.Approve)
+			d.Voter = gate.Voter{ID: "slack:T1/U1", Name: "bo", Surface: "slack"}
+			return d
+		}, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonIdentityUnclear},
+		"a session scope needs a session":            {tool: "scoped_x", sessionless: true, press: scoped("ann", gate.Session), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonScopeNotAllowed},
+		"a vote that was written by hand is no vote": {tool: "kubectl_delete", before: forgedVote, press: by("ann", gate.Approve), want: gate.Pending},
+		"unless the rule admits the requester":       {tool: "own_call", person: "ann", press: by("ann", gate.Approve), want: gate.Approved},
+		"a key nobody can name may be the asker":     {tool: "send_email", person: "ann", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "bo", gate.Approve); d.Voter.Person = ""; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonIdentityUnclear},
+		"another call on the screen does not count":  {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Digest[0]++; return d }, want: gate.Pending, kind: gate.Conflict, why: gate.ReasonDigestMismatch},
 		"a question about another call is refused": {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision {
 			d := press(s, "ann", gate.NeedContext)
 			d.Reason, d.Digest[0] = "why?", d.Digest[0]+1
@@ -72,6 +80,9 @@ func TestDecide(t *testing.T) {
 				r.Requester.Key = tt.as
 			}
 			r.Requester.Person = tt.person
+			if tt.sessionless {
+				r.Requester.Session = ""
+			}
 			s := b.check(r).Approval
 			if tt.before != nil {
 				tt.before(b, s)
@@ -105,6 +116,18 @@ func scoped(who string, scope gate.Scope) func(*gate.Snapshot) gate.Decision {
 
 func annPressed(c gate.Choice) func(*bundle, *gate.Snapshot) {
 	return func(b *bundle, s *gate.Snapshot) { b.t.Helper(); b.decided(press(s, "ann", c)) }
+}
+
+// forgedVote takes what bo said to another call for an approval of this one.
+func forgedVote(b *bundle, s *gate.Snapshot) {
+	b.t.Helper()
+	other := b.opened("kubectl_scale")
+	b.decided(press(other, "bo", gate.Approve))
+	votes := "approvalbot:{default}:v:"
+	b.redis.HSet(votes+string(s.ID), "person:bo", b.redis.HGet(votes+string(other.ID), "person:bo"))
+	if n := len(b.get(s.ID).Votes); n != 1 {
+		b.t.Fatalf("%d votes lie there, want the forged one", n)
+	}
 }
 
 func waited(d time.Duration) func(*bundle, *gate.Snapshot) {
@@ -388,6 +411,8 @@ func TestProposalsAuthoriseNothing(t *testing.T) {
 	if err != nil || r.Verdict != gate.Ask || !r.Approval.Discretionary {
 		t.Fatalf("Propose = %+v, %v", r, err)
 	}
+	_, err = b.Decide(t.Context(), scoped("ann", gate.Always)(r.Approval))
+	wantRefused(t, err, gate.Forbidden, gate.ReasonScopeNotAllowed)
 	b.decided(press(r.Approval, "ann", gate.Approve))
 	v, err := b.Get(t.Context(), agent("hermes"), r.Approval.ID)
 	if err != nil || v.Ruling.Token.Set() || v.Ruling.Next != gate.NextStop || v.State != gate.Approved {

@@ -117,6 +117,11 @@ func TestTheNarrowestScopeCounts(t *testing.T) {
 	if tally := b.decided(scoped("bo", gate.Once)(s)); tally.Scope != gate.Once {
 		t.Errorf("granted %s, want once", tally.Scope)
 	}
+	s = b.opened("kubectl_patch")
+	b.decided(scoped("ann", gate.Once)(s)) // the narrowest need not come last
+	if tally := b.decided(scoped("bo", gate.Always)(s)); tally.Scope != gate.Once {
+		t.Errorf("granted %s, want once", tally.Scope)
+	}
 	if grants, err := b.Grants(t.Context(), admin); err != nil || len(grants) != 1 {
 		t.Errorf("%d grants, %v; want the one of the session", len(grants), err)
 	}
