@@ -86,7 +86,7 @@ func (g *Gate) covers(gr *Grant, c *check) bool {
 		return false
 	case !c.rule.Grants(gr.Scope): // the policy stopped allowing it
 		return false
-	case gr.Scope == Session && (c.holdings.Ended || gr.Requester.Session != c.Requester.Session):
+	case gr.Scope == Session && gr.Requester.Session != c.Requester.Session: // whether it is over the store looks
 		return false
 	case gr.Incarnation != c.holdings.Incarnation, !now.Before(gr.Expires), !g.keys.grantGenuine(gr):
 		return false

@@ -44,6 +44,9 @@ func TestGrants(t *testing.T) {
 		"not once its approval is taken back": {scope: gate.Always, then: func(b *bundle, s *gate.Snapshot) { b.decided(press(s, "bo", gate.Deny)) }, next: same},
 		"not once it is revoked":              {scope: gate.Always, then: revokeGrant, next: same},
 		"not once the rule forbids the scope": {scope: gate.Always, then: func(b *bundle, _ *gate.Snapshot) { b.forbidScopes() }, next: same},
+		"not once the rule asks for more":     {scope: gate.Always, then: reruled(func(r *gate.RuleConfig) { r.Quorum = &gate.QuorumConfig{Total: 2} }), next: same},
+		"not once the rule has another name":  {scope: gate.Always, then: reruled(func(r *gate.RuleConfig) { r.Name = "other" }), next: same},
+		"not if somebody hands it to another": {scope: gate.Always, then: func(b *bundle, _ *gate.Snapshot) { b.handGrantsOn() }, next: func(r *gate.Request) { r.Requester.Key = "ann-agent" }},
 		"not if somebody edits it in Redis":   {scope: gate.Session, then: func(b *bundle, _ *gate.Snapshot) { b.widenGrants() }, next: func(r *gate.Request) { r.Call.Target = "prod/db" }},
 	}
 	for name, tt := range tests {
@@ -85,12 +88,50 @@ func revokeGrant(b *bundle, _ *gate.Snapshot) {
 }
 
 func (b *bundle) forbidScopes() {
-	cfg := world()
-	cfg.ToolGate.Rules[7].Scopes = nil
-	if err := b.SetPolicy(b.t.Context(), policy(b.t, cfg), "test"); err != nil {
-		b.t.Error(err)
+	reruled(func(r *gate.RuleConfig) { r.Scopes = nil })(b, nil)
+}
+
+// reruled changes the rule that the grant came of.
+func reruled(change func(*gate.RuleConfig)) func(*bundle, *gate.Snapshot) {
+	return func(b *bundle, _ *gate.Snapshot) {
+		b.t.Helper()
+		cfg := world()
+		change(&cfg.ToolGate.Rules[7])
+		if err := b.SetPolicy(b.t.Context(), policy(b.t, cfg), "test"); err != nil {
+			b.t.Error(err)
+		}
+		b.Beat(b.t.Context(), "replica")
 	}
-	b.Beat(b.t.Context(), "replica")
+}
+
+// handGrantsOn puts every grant into the set of another requester, by hand.
+func (b *bundle) handGrantsOn() {
+	r := ask("scoped_x")
+	r.Requester.Key = "ann-agent"
+	s := b.check(r).Approval
+	b.decided(scoped("bo", gate.Session)(s)) // so that it has a set
+	var all []string
+	for _, key := range b.redis.Keys() {
+		if id, is := strings.CutPrefix(key, "approvalbot:{default}:g:"); is {
+			all = append(all, id)
+		}
+	}
+	for _, key := range b.redis.Keys() {
+		if strings.HasPrefix(key, "approvalbot:{default}:gr:") {
+			if _, err := b.redis.SAdd(key, all...); err != nil {
+				b.t.Error(err)
+			}
+		}
+	}
+	own, err := b.Grants(b.t.Context(), person("bo"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, g := range own { // its own would cover the call
+		if g.Requester.Key == "ann-agent" {
+			b.redis.Del("approvalbot:{default}:g:" + g.ID)
+		}
+	}
 }
 
 // widenGrants makes every grant in Redis cover another target, by hand.
