@@ -13,6 +13,8 @@ type View struct {
 	Ruling Ruling // what it means for its opener; the token only if that is who asks
 	Rule   *Rule  // it was opened under, if it is still in force
 	Own    bool   // the viewer opened it
+
+	Progress Progress // by the votes that count; zero if nobody is waited for
 }
 
 // Get returns one approval: to its opener, or to those who may see everything.
@@ -30,7 +32,7 @@ func (g *Gate) view(ctx context.Context, p Principal, s *Snapshot) (View, error)
 		if !p.reads() {
 			return View{}, g.notYours(p, s.ID, "read")
 		}
-		v := View{Snapshot: *s, Rule: g.ruleOf(s), Ruling: g.answer(s, nil, RungAsk)}
+		v := View{Snapshot: *s, Rule: g.ruleOf(s), Ruling: g.answer(s, nil, RungAsk), Progress: g.Progress(s)}
 		v.Ruling.Token = secret.String{}
 		return v, nil
 	}
@@ -38,7 +40,7 @@ func (g *Gate) view(ctx context.Context, p Principal, s *Snapshot) (View, error)
 	if err != nil {
 		return View{}, err
 	}
-	return View{Snapshot: *last, Rule: g.ruleOf(last), Ruling: g.answer(last, before, RungAsk), Own: true}, nil
+	return View{Snapshot: *last, Rule: g.ruleOf(last), Ruling: g.answer(last, before, RungAsk), Own: true, Progress: g.Progress(last)}, nil
 }
 
 // Visible reads an approval and reports whether p may see it, without a word to

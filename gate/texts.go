@@ -288,6 +288,9 @@ func StateLine(a *Approval, p Progress, c Clock) string {
 			q := a.Questions[len(a.Questions)-1]
 			return fmt.Sprintf("%s asks%s, waiting for the agent's answer", name(q.By), quoted(q.Text))
 		}
+		if p.Need == 0 {
+			return "Waiting for a decision"
+		}
 		return "Waiting for " + p.String()
 	case Approved, Leased:
 		if a.Discretionary {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/approvalbot/approvalbot/channels"
 	"github.com/approvalbot/approvalbot/gate"
 )
 
@@ -26,7 +26,6 @@ type approvalPage struct {
 	Args      arguments
 	Rule      *gate.Rule
 	Approvers string
-	Progress  gate.Progress
 	Timeline  []moment
 	May       actions
 	Form      form // what the person had typed when a press was refused
@@ -48,20 +47,13 @@ type moment struct {
 type actions struct {
 	Approve, Deny, Ask, TakeBack, Settle bool
 
-	Why     string   // why nothing, or what to know first
-	Confirm string   // what has to be confirmed with an approval
-	Scopes  []choice // more than one, or none to choose from
+	Why     string            // why nothing, or what to know first
+	Confirm string            // what has to be confirmed with an approval
+	Scopes  []channels.Choice // more than one, or none to choose from
 }
 
 // Any reports whether there is anything to press.
 func (a actions) Any() bool { return a.Approve || a.Deny || a.Ask || a.TakeBack || a.Settle }
-
-// choice is a scope that the rule allows, and what it would cover.
-type choice struct {
-	Scope  gate.Scope
-	Name   string
-	Covers string
-}
 
 // Typed returns what a person had typed into a form whose press was refused.
 func (p approvalPage) Typed(do string) string {
@@ -123,27 +115,19 @@ func (c *Console) approvalPage(ctx context.Context, s *session, v gate.View) app
 		rule = c.ruleNamed(a)
 	}
 	p := approvalPage{
-		chrome: c.chrome(s, a.Call.Tool, ""), View: v, Rule: rule, Due: due(a), Args: argumentsOf(a, rule),
+		chrome: c.chrome(s, a.Call.Tool, ""), View: v, Rule: rule, Due: channels.Due(a), Args: argumentsOf(a, rule),
 		Rev: revision(a.Rev, a.State, v.Rule == nil), Nonce: rand.Text(), Timeline: timeline(a, clock),
 	}
 	p.Now = v.Snapshot.Now
 	if rule != nil {
-		p.Approvers, p.Progress = approvers(rule), progress(rule, a.Votes)
+		p.Approvers = channels.Approvers(rule)
 	}
 	p.Line = gate.StateLine(a, p.Progress, clock)
 	if a.State == gate.Pending {
-		p.Silence = silence(a, clock)
+		p.Silence = channels.Silence(a, "this inbox", clock)
 	}
 	p.May = c.actions(ctx, s, &v, rule)
 	return p
-}
-
-// silence says what happens if nobody decides.
-func silence(a *gate.Approval, clock gate.Clock) string {
-	if by := due(a); by.Before(a.Expires) {
-		return gate.Silence(by, a.Expires, "this inbox", clock)
-	}
-	return gate.Silence(a.Expires, time.Time{}, "", clock)
 }
 
 // actions says what the reader may press, as far as the console knows; the gate
@@ -164,7 +148,7 @@ func (c *Console) actions(ctx context.Context, s *session, v *gate.View, rule *g
 	if a.State != gate.Pending {
 		return actions{TakeBack: undone, Settle: unsettled}
 	}
-	may := actions{Approve: true, Deny: true, Ask: true, Confirm: confirmation(a, rule, v.Snapshot.Now), Scopes: choices(a, rule)}
+	may := actions{Approve: true, Deny: true, Ask: true, Confirm: channels.Confirmation(a, rule, v.Snapshot.Now), Scopes: channels.Scopes(a, rule)}
 	if slices.ContainsFunc(a.Votes, func(o gate.Vote) bool { return o.Voter.Identity() == s.voter().Identity() }) {
 		may.Approve, may.Why = false, "You approved this; others must too."
 	}
@@ -174,35 +158,9 @@ func (c *Console) actions(ctx context.Context, s *session, v *gate.View, rule *g
 	return may
 }
 
-// confirmation is what an approver must tick before an approval counts.
-func confirmation(a *gate.Approval, rule *gate.Rule, now time.Time) string {
-	switch {
-	case !a.FailedOver.IsZero():
-		return fmt.Sprintf(gate.PressFailedOver, gate.Clock{Now: now}.Time(a.FailedOver))
-	case rule != nil && rule.Risk == "high":
-		return "I have read the arguments. This is high risk."
-	}
-	return ""
-}
-
-// choices are the scopes an approver may choose from; none if there is only one.
-func choices(a *gate.Approval, rule *gate.Rule) []choice {
-	if a.Discretionary || len(rule.Scopes) < 2 {
-		return nil
-	}
-	all := []choice{
-		{gate.Once, "Once", "this call, this time"},
-		{gate.Session, "This session", gate.Visible(a.Covers()) + ", while session " + gate.Visible(a.Requester.Session) + " lasts"},
-		{gate.Always, "Always", gate.Visible(a.Covers()) + ", in later sessions too, until it expires or is revoked"},
-	}
-	return slices.DeleteFunc(all, func(o choice) bool {
-		return o.Scope != gate.Once && !rule.Grants(o.Scope) || o.Scope == gate.Session && a.Requester.Session == ""
-	})
-}
-
 // timeline tells an approval's life in order.
 func timeline(a *gate.Approval, clock gate.Clock) []moment {
-	opened := moment{At: a.Created, What: "Opened by", Who: requester(a)}
+	opened := moment{At: a.Created, What: "Opened by", Who: channels.Agent(a)}
 	if a.Predecessor != "" {
 		opened.What, opened.Link = "Asked again in place of an earlier one by", a.Predecessor
 	}
@@ -249,12 +207,4 @@ func voted(v gate.Vote) moment {
 		m.Who += " (" + via + ", on " + v.Voter.Surface + ")"
 	}
 	return m
-}
-
-// requester names who asks: the agent by its own name, and its key.
-func requester(a *gate.Approval) string {
-	if a.Requester.Agent == "" {
-		return a.Requester.Key
-	}
-	return a.Requester.Agent
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/approvalbot/approvalbot/channels"
 	"github.com/approvalbot/approvalbot/gate"
 )
 
@@ -104,7 +105,7 @@ func (c *Console) confirmed(ctx context.Context, s *session, id gate.ID, f form)
 	if err != nil {
 		return err
 	}
-	if text := confirmation(&v.Approval, v.Rule, v.Snapshot.Now); text != "" && v.State == gate.Pending {
+	if text := channels.Confirmation(&v.Approval, v.Rule, v.Snapshot.Now); text != "" && v.State == gate.Pending {
 		return invalid("Nothing was decided. Confirm first: " + text)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/approvalbot/approvalbot/channels"
 	"github.com/approvalbot/approvalbot/gate"
 )
 
@@ -203,7 +204,7 @@ func (c *Console) rows(ctx context.Context, s *session, approvals []gate.Approva
 	for i := range approvals {
 		a := &approvals[i]
 		rule := c.ruleNamed(a)
-		out[i] = row{Approval: *a, Due: due(a)}
+		out[i] = row{Approval: *a, Due: channels.Due(a)}
 		if a.State != gate.Pending { // of a pending one, votes and questions are not in the list
 			out[i].Line = gate.StateLine(a, gate.Progress{}, gate.Clock{Now: now})
 		}
@@ -217,11 +218,3 @@ func (c *Console) rows(ctx context.Context, s *session, approvals []gate.Approva
 
 // asks reports whether an approval in that state asks people something.
 func asks(s gate.State) bool { return s == gate.Pending || s == gate.OutcomeUnknown }
-
-// due is when silence decides: the caller stops waiting, or the question expires.
-func due(a *gate.Approval) time.Time {
-	if a.Mode == gate.Inline && !a.InlineUntil.IsZero() {
-		return a.InlineUntil
-	}
-	return a.Expires
-}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -66,32 +65,4 @@ func groupNames(rule *gate.Rule) []string {
 		out = append(out, g.Name)
 	}
 	return out
-}
-
-// approvers says who may decide: "sre (6), owners (2+)".
-func approvers(rule *gate.Rule) string {
-	var out []string
-	for _, g := range rule.Groups {
-		ids, complete := g.Listed()
-		more := "+"
-		if complete {
-			more = ""
-		}
-		out = append(out, fmt.Sprintf("%s (%d%s)", g.Name, len(ids), more))
-	}
-	if rule.AdmitsRequester {
-		out = append(out, "the requester")
-	}
-	return strings.Join(out, ", ")
-}
-
-// progress is how many approvals are in and how many it takes.
-func progress(rule *gate.Rule, votes []gate.Vote) gate.Progress {
-	var counted []gate.QualifiedVote
-	for _, v := range votes {
-		if v.Choice == gate.Approve {
-			counted = append(counted, gate.QualifiedVote{Identity: v.Voter.Identity(), Groups: v.Groups})
-		}
-	}
-	return rule.Progress(counted)
 }

@@ -1,0 +1,175 @@
+package channels
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// Card is one approval as a person sees it. Every text in it is inert: it holds
+// no character that hides, reorders or imitates another. What a platform takes
+// for markup is still in it; the channel escapes that.
+type Card struct {
+	Approval gate.ID
+	Rev      int64
+	Digest   gate.Digest
+
+	Notification string // what a phone shows: never the arguments
+	Title        string // "hermes wants to run kubectl_apply"
+	Facts        []Fact // where it goes and who asks
+	Intent       string // the agent's own words
+	Args         string // all of them, on as many lines as it takes
+	Redacted     bool   // some of Args is covered
+
+	Warning string // what to know before deciding
+	Line    string // how it stands
+	Silence string // what happens if nobody decides; empty if nothing waits
+	Link    string // the page that shows all of it; empty if there is none
+
+	Approve, Deny, Ask, TakeBack bool // the live buttons
+	Scopes                       []Choice
+	Confirm                      string // to be confirmed with an approval
+	ReasonRequired               bool   // with a denial
+}
+
+// Fact is one line of what a card says about a call.
+type Fact struct{ Name, Value string }
+
+// Choice is a scope that an approver may choose, and what it would cover.
+type Choice struct {
+	Scope  gate.Scope
+	Name   string
+	Covers string
+}
+
+// Context is what a card needs to know beside the approval.
+type Context struct {
+	Args     json.RawMessage // as people may see them, and
+	Redacted bool            // whether some of it is covered: see gate.Gate.Shown
+	Review   string          // where an inline question goes when its time is up
+	Link     string
+}
+
+// NewCard draws an approval.
+func NewCard(v *gate.View, x Context) *Card {
+	a, clock := &v.Approval, gate.Clock{Now: v.Now}
+	c := &Card{
+		Approval: a.ID, Rev: a.Rev, Digest: a.Digest,
+		Notification: gate.Notification(a, Due(a), v.Progress, clock),
+		Title:        fmt.Sprintf("%s wants to run %s", gate.Visible(Agent(a)), gate.Visible(a.Call.Tool)),
+		Facts:        facts(a, v.Rule), Intent: gate.VisibleLines(a.Intent),
+		Args: gate.Pretty(x.Args), Redacted: x.Redacted,
+		Line: gate.StateLine(a, v.Progress, clock), Link: x.Link,
+	}
+	if a.Discretionary {
+		c.Title = fmt.Sprintf("%s asks about %s", gate.Visible(Agent(a)), gate.Visible(a.Call.Tool))
+	}
+	if a.State == gate.Pending {
+		c.Silence = Silence(a, x.Review, clock)
+	}
+	c.buttons(a, v.Rule, v.Now)
+	return c
+}
+
+func (c *Card) buttons(a *gate.Approval, rule *gate.Rule, now time.Time) {
+	switch {
+	case a.State == gate.Pending && rule == nil:
+		c.Deny, c.Warning = true, "The policy has changed since this was opened. It cannot be approved any more."
+	case a.State == gate.Pending:
+		c.Approve, c.Deny, c.Ask = true, true, !a.Asked()
+		c.Scopes, c.Confirm, c.ReasonRequired = Scopes(a, rule), Confirmation(a, rule, now), rule.ReasonRequired
+	case (a.State == gate.Approved || a.State == gate.Leased) && !a.Discretionary:
+		c.TakeBack = true
+	}
+}
+
+// Live reports whether there is anything to press.
+func (c *Card) Live() bool { return c.Approve || c.Deny || c.Ask || c.TakeBack }
+
+// Body returns the arguments in at most n characters, and whether that hides
+// any. While it does, approving must lead over a full view.
+func (c *Card) Body(n int) (text string, hides bool) { return gate.Cut(c.Args, n) }
+
+func facts(a *gate.Approval, rule *gate.Rule) []Fact {
+	all := []Fact{
+		{"Target", gate.Visible(a.Call.Target)},
+		{"Server", gate.Visible(a.Call.Server)},
+		{"For", gate.Visible(a.Requester.Person)},
+		{"Run", gate.Visible(a.Requester.Run)},
+		{"Key", gate.Visible(a.Requester.Key)},
+		{"Rule", gate.Visible(a.Rule)},
+	}
+	if rule != nil {
+		all = append(all, Fact{"Risk", rule.Risk}, Fact{"Decided by", Approvers(rule)})
+	}
+	all = append(all, Fact{"Call", a.Digest.Short()})
+	return slices.DeleteFunc(all, func(f Fact) bool { return f.Value == "" })
+}
+
+// Agent names who asks: the agent by its own name, else by its key.
+func Agent(a *gate.Approval) string { return cmp.Or(a.Requester.Agent, a.Requester.Key) }
+
+// Approvers says who may decide: "sre (6), owners (2+)".
+func Approvers(rule *gate.Rule) string {
+	var out []string
+	for _, g := range rule.Groups {
+		ids, complete := g.Listed()
+		more := "+"
+		if complete {
+			more = ""
+		}
+		out = append(out, fmt.Sprintf("%s (%d%s)", g.Name, len(ids), more))
+	}
+	if rule.AdmitsRequester {
+		out = append(out, "the requester")
+	}
+	return strings.Join(out, ", ")
+}
+
+// Due is when silence decides something about a pending approval.
+func Due(a *gate.Approval) time.Time {
+	if a.Mode == gate.Inline && !a.InlineUntil.IsZero() {
+		return a.InlineUntil
+	}
+	return a.Expires
+}
+
+// Silence says what happens if nobody decides; review is where an inline
+// question goes then.
+func Silence(a *gate.Approval, review string, clock gate.Clock) string {
+	if by := Due(a); by.Before(a.Expires) {
+		return gate.Silence(by, a.Expires, review, clock)
+	}
+	return gate.Silence(a.Expires, time.Time{}, "", clock)
+}
+
+// Confirmation is what an approver must confirm before an approval counts.
+func Confirmation(a *gate.Approval, rule *gate.Rule, now time.Time) string {
+	switch {
+	case !a.FailedOver.IsZero():
+		return fmt.Sprintf(gate.PressFailedOver, gate.Clock{Now: now}.Time(a.FailedOver))
+	case rule != nil && rule.Risk == "high":
+		return "I have read the arguments. This is high risk."
+	}
+	return ""
+}
+
+// Scopes are what an approver may choose from; none if there is only one.
+func Scopes(a *gate.Approval, rule *gate.Rule) []Choice {
+	if a.Discretionary || len(rule.Scopes) < 2 {
+		return nil
+	}
+	all := []Choice{
+		{gate.Once, "Once", "this call, this time"},
+		{gate.Session, "This session", gate.Visible(a.Covers()) + ", while session " + gate.Visible(a.Requester.Session) + " lasts"},
+		{gate.Always, "Always", gate.Visible(a.Covers()) + ", in later sessions too, until it expires or is revoked"},
+	}
+	return slices.DeleteFunc(all, func(o Choice) bool {
+		return o.Scope != gate.Once && !rule.Grants(o.Scope) || o.Scope == gate.Session && a.Requester.Session == ""
+	})
+}

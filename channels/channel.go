@@ -1,0 +1,87 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// Channel shows cards to people. Implementations are safe for concurrent use and
+// return within the deadline of ctx. Their errors are of type *Error.
+type Channel interface {
+	// Name is how places of this channel begin: "slack" of "slack:C0PROD".
+	Name() string
+
+	// Post shows a card in a conversation and returns where it is, for Update.
+	// Posting twice may show it twice: the caller keeps the Ref.
+	Post(ctx context.Context, to gate.Conversation, c *Card) (Ref, error)
+
+	// Update redraws the card at ref. It does nothing to a message that a person
+	// has deleted. Where the platform forbids changing the message any more the
+	// error is Frozen.
+	Update(ctx context.Context, ref Ref, c *Card) error
+
+	// Reply says below a card what became of it, for cards that are Frozen.
+	Reply(ctx context.Context, ref Ref, text string) error
+}
+
+// Finder is a Channel that can look for a card whose Post was never answered.
+type Finder interface {
+	// Find returns the card of an approval in a conversation; found is false if
+	// it is certain that there is none.
+	Find(ctx context.Context, in gate.Conversation, id gate.ID) (ref Ref, found bool, err error)
+}
+
+// Ref is where a card is. Only the channel that made it reads it.
+type Ref struct {
+	Place   string `json:"place"`
+	Message string `json:"message"`
+}
+
+// Trouble is what kept a card from being delivered. The zero value is a mistake
+// that no second try mends.
+type Trouble int
+
+// The troubles.
+const (
+	Broken  Trouble = iota // the request itself is refused
+	Busy                   // the same delivery may succeed later
+	Nowhere                // this conversation takes none: archived, not invited
+	Frozen                 // this message cannot be changed any more
+	Unknown                // nobody knows whether it arrived
+)
+
+// Error is a failed delivery.
+type Error struct {
+	Op      string // "slack.Post"
+	Trouble Trouble
+	After   time.Duration // with Busy: the platform said not before; zero if it said nothing
+	Err     error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// TroubleOf returns what an error of a Channel means. One that is none of its
+// own counts as Unknown: it may have arrived.
+func TroubleOf(err error) (t Trouble, after time.Duration) {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Trouble, e.After
+	}
+	return Unknown, 0
+}
+
+// Click is a press of a button on a card, or what was typed into its dialog. The
+// channel has checked that it comes from the platform.
+type Click struct {
+	Approval gate.ID
+	Digest   gate.Digest // of the call on the card that was pressed
+	Voter    gate.Voter  // by the platform's stable id
+	Choice   gate.Choice
+	Scope    gate.Scope
+	Reason   string
+	Nonce    string // the same for a press that the platform delivers twice
+}
