@@ -2,6 +2,8 @@ package gate_test
 
 import (
 	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +170,22 @@ func TestTheNarrowestScopeCounts(t *testing.T) {
 	}
 }
 
+func TestAGrantSomebodyEditedIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	granted(b, gate.Session)
+	grants, err := b.Grants(t.Context(), admin)
+	if err != nil || len(grants) != 1 {
+		t.Fatalf("%d grants, %v; want one", len(grants), err)
+	}
+	if err := b.ConfirmGrant(t.Context(), admin, grants[0].ID); err != nil {
+		t.Error(err)
+	}
+	b.widenGrants()
+	wantRefused(t, b.ConfirmGrant(t.Context(), admin, grants[0].ID), gate.NotFound, gate.ReasonNotFound)
+}
+
 func TestTwoRulesGiveTwoGrants(t *testing.T) {
 	t.Parallel()
 
@@ -274,6 +292,26 @@ func TestSessionBypass(t *testing.T) {
 		t.Errorf("afterwards = %s, want ask", got.Verdict)
 	}
 
+	for name, tamper := range map[string]func(key string){
+		"longer in Redis than was said": func(key string) { b.redis.HSet(key, "bu", "99999999999999") },
+		"signed longer than was said": func(key string) {
+			b.redis.HSet(key, "bu", "99999999999999")
+			b.redis.HSet(key, "bj", regexp.MustCompile(`"Until":"[^"]*"`).ReplaceAllString(b.redis.HGet(key, "bj"), `"Until":"2999-01-01T00:00:00Z"`))
+		},
+	} {
+		if err := b.SetBypass(t.Context(), admin, "hermes", "s1", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		b.pass(61 * time.Minute)
+		for _, key := range b.redis.Keys() {
+			if strings.HasPrefix(key, "approvalbot:{default}:s:") {
+				tamper(key)
+			}
+		}
+		if got := b.check(ask("send_email")); got.Verdict != gate.Ask {
+			t.Errorf("%s = %s, want ask", name, got.Verdict)
+		}
+	}
 	if err := b.SetBypass(t.Context(), admin, "hermes", "s1", time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -285,6 +323,43 @@ func TestSessionBypass(t *testing.T) {
 	}
 }
 
+// TestABypassIsOfOneSession copies one by hand to where it was not given.
+func TestABypassIsOfOneSession(t *testing.T) {
+	t.Parallel()
+
+	for name, to := range map[string]struct{ key, session string }{
+		"another session": {"hermes", "s2"},
+		"another API key": {"ann-agent", "s1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			b := setup(t, world())
+			hash := func(key, session string) string {
+				t.Helper()
+				before := b.redis.Keys()
+				if err := b.SetBypass(t.Context(), admin, key, session, time.Hour); err != nil {
+					t.Fatal(err)
+				}
+				for _, k := range b.redis.Keys() {
+					if strings.HasPrefix(k, "approvalbot:{default}:s:") && !slices.Contains(before, k) {
+						return k
+					}
+				}
+				t.Fatal("no session was written")
+				return ""
+			}
+			own, others := hash("hermes", "s1"), hash(to.key, to.session)
+			b.redis.HSet(others, "bj", b.redis.HGet(own, "bj"))
+			r := ask("send_email")
+			r.Requester.Key, r.Requester.Session = to.key, to.session
+			if got := b.check(r); got.Verdict != gate.Ask {
+				t.Errorf("there it lets pass: %s (%s), want ask", got.Verdict, got.Reason)
+			}
+		})
+	}
+}
+
 func TestOthersCannotReadOrList(t *testing.T) {
 	t.Parallel()
 
@@ -293,6 +368,10 @@ func TestOthersCannotReadOrList(t *testing.T) {
 	_, err := b.Get(t.Context(), agent("ann-agent"), s.ID)
 	wantRefused(t, err, gate.Forbidden, gate.ReasonGateError)
 	b.audited(gate.EventRefused, "read")
+	_, err = b.Grants(t.Context(), agent("hermes"))
+	wantRefused(t, err, gate.Forbidden, gate.ReasonGateError)
+	wantRefused(t, b.RevokeGrant(t.Context(), agent("hermes"), "grt_1"), gate.Forbidden, gate.ReasonGateError)
+	wantRefused(t, b.ConfirmGrant(t.Context(), agent("hermes"), "grt_1"), gate.Forbidden, gate.ReasonGateError)
 	_, err = b.List(t.Context(), agent("hermes"), gate.Query{})
 	wantRefused(t, err, gate.Forbidden, gate.ReasonGateError)
 	b.audited(gate.EventRefused, "list")

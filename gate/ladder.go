@@ -170,7 +170,7 @@ func (g *Gate) bypass(ctx context.Context, c *check) (Ruling, bool, error) {
 	}
 	h := &c.holdings
 	b := h.Bypass
-	live := b != nil && !h.Ended && h.Now.Before(b.Until) && b.Incarnation == h.Incarnation &&
+	live := b != nil && h.Now.Before(b.Until) && b.Incarnation == h.Incarnation &&
 		b.Key == c.Requester.Key && b.Session == c.Requester.Session && g.keys.bypassGenuine(b)
 	if !live {
 		return Ruling{}, false, nil

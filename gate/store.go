@@ -235,7 +235,6 @@ type Standing interface {
 type Holdings struct {
 	Now         time.Time
 	Incarnation string
-	Ended       bool // the session is over
 	Bypass      *Bypass
 	Grants      []Grant
 }

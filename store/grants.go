@@ -18,14 +18,14 @@ func (s *Redis) Standing(ctx context.Context, r gate.Requester) (gate.Holdings, 
 	if err != nil {
 		return gate.Holdings{}, err
 	}
-	h := gate.Holdings{Now: res.time(0), Incarnation: res.str(1), Ended: res.int(2) == 1}
-	if text := res.str(3); text != "" {
+	h := gate.Holdings{Now: res.time(0), Incarnation: res.str(1)}
+	if text := res.str(2); text != "" {
 		h.Bypass = new(gate.Bypass)
 		if err := json.Unmarshal([]byte(text), h.Bypass); err != nil {
 			return gate.Holdings{}, damaged(op, fmt.Errorf("bypass: %w", err))
 		}
 	}
-	if h.Grants, err = decodeGrants(res[4:]); err != nil {
+	if h.Grants, err = decodeGrants(res[3:]); err != nil {
 		return gate.Holdings{}, damaged(op, err)
 	}
 	return h, nil

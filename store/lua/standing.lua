@@ -1,12 +1,12 @@
 -- standing.lua: reads what holds for a requester beyond one approval.
 -- ARGV  requester, session (hashes; session "" if it has none)
--- {OK, now, incarnation, 1 if the session is over, bypass (JSON) or "", then JSON and uses of each live grant}
+-- {OK, now, incarnation, bypass (JSON) or "", then JSON and uses of each live grant}
 
 local requester, session = unpack(ARGV, 2)
-local out = {'OK', now, here(), 0, ''}
+local out = {'OK', now, here(), ''}
 if session ~= '' then
   local s = call('HMGET', key('s', session), 'en', 'bj', 'bu')
-  if s[1] then out[4] = 1 elseif s[2] and now < tonumber(s[3]) then out[5] = s[2] end
+  if not s[1] and s[2] and now < tonumber(s[3]) then out[4] = s[2] end
 end
 for _, id in ipairs(call('SMEMBERS', key('gr', requester))) do
   local g = call('HMGET', key('g', id), 'js', 'us', 'xp')

@@ -121,3 +121,80 @@ func TestWhatNoReportMaySay(t *testing.T) {
 		})
 	}
 }
+
+// failedOver is a store whose grants are of an earlier life.
+type failedOver struct {
+	Store
+	grant Grant
+	put   *Grant
+}
+
+func (f *failedOver) Grants(context.Context) ([]Grant, error) { return []Grant{f.grant}, nil }
+func (f *failedOver) Standing(context.Context, Requester) (Holdings, error) {
+	return Holdings{Incarnation: "i2"}, nil
+}
+func (f *failedOver) PutGrant(_ context.Context, g Grant, _ string) error { f.put = &g; return nil }
+
+func TestAConfirmedGrantIsOfThePresentLife(t *testing.T) {
+	t.Parallel()
+	g, _ := holding(t, func(*Snapshot) {})
+	f := &failedOver{grant: Grant{ID: "grt_1", Scope: Always, Tool: "held", Incarnation: "i1"}}
+	g.keys.signGrant(&f.grant)
+	g.store = f
+	if err := g.ConfirmGrant(t.Context(), Principal{Key: "ann", Roles: []Role{RoleApprover}}, "grt_1"); err != nil {
+		t.Fatal(err)
+	}
+	if f.put == nil || f.put.Incarnation != "i2" || !g.keys.grantGenuine(f.put) {
+		t.Errorf("put %+v, want it signed for i2", f.put)
+	}
+}
+
+// standing is a store of what holds for everyone.
+type standing struct {
+	Store
+	holds Holdings
+	used  []string
+}
+
+func (s *standing) Standing(context.Context, Requester) (Holdings, error) { return s.holds, nil }
+
+func (s *standing) UseGrant(_ context.Context, g Grant, _ Version, _ Digest) error {
+	s.used = append(s.used, g.ID)
+	if g.ID == "grt_1" {
+		return conflict(ReasonSpent, "used up")
+	}
+	return nil
+}
+
+func TestAGrantThatIsUsedUpLeavesTheNext(t *testing.T) {
+	t.Parallel()
+	g, _ := holding(t, func(*Snapshot) {})
+	c := &check{policy: &Policy{}, rule: &Rule{Name: "r", Scopes: []Scope{Always}}, Request: Request{Call: Call{Tool: "held"}}}
+	now := time.Now()
+	s := &standing{holds: Holdings{Now: now, Incarnation: "i1"}}
+	for _, id := range []string{"grt_1", "grt_2"} {
+		gr := Grant{ID: id, Scope: Always, Rule: "r", Tool: "held", Expires: now.Add(time.Hour), Incarnation: "i1"}
+		g.keys.signGrant(&gr)
+		s.holds.Grants = append(s.holds.Grants, gr)
+	}
+	g.store, c.holdings = s, s.holds
+	r, ruled, err := g.grant(t.Context(), c)
+	if r.Verdict != Allow || !ruled || err != nil || len(s.used) != 2 {
+		t.Errorf("grant = %s, %t, %v after %v; want allow by the second", r.Verdict, ruled, err, s.used)
+	}
+}
+
+func TestABypassOfAnotherLifeLetsNothingPass(t *testing.T) {
+	t.Parallel()
+	g, _ := holding(t, func(*Snapshot) {})
+	now := time.Now()
+	b := Bypass{Key: "hermes", Session: "s", By: "root", Until: now.Add(time.Hour), Incarnation: "i1"}
+	g.keys.signBypass(&b)
+	for incarnation, passes := range map[string]bool{"i1": true, "i2": false} {
+		g.store = &standing{holds: Holdings{Now: now, Incarnation: incarnation, Bypass: &b}}
+		c := &check{rule: &Rule{}, Request: Request{Requester: Requester{Key: "hermes", Session: "s"}}}
+		if _, ruled, err := g.bypass(t.Context(), c); ruled != passes || err != nil {
+			t.Errorf("in %s: lets pass %t, %v; want %t", incarnation, ruled, err, passes)
+		}
+	}
+}
