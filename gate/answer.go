@@ -72,10 +72,12 @@ func (g *Gate) reopening(s *Snapshot) (Opening, bool) {
 		Call: s.Call, Requester: s.Requester, Origin: s.Origin, Intent: s.Intent, Mode: s.Approval.Mode,
 	}, digest: s.Digest}
 	c.facts = Facts{Call: &c.Call, Requester: &c.Requester, Now: s.Now}
-	if c.policy.Disabled() || c.policy.Floor(&c.facts) {
-		return Opening{}, false
+	if c.rule = c.policy.Discretionary(); !s.Discretionary {
+		if c.policy.Disabled() || c.policy.Floor(&c.facts) {
+			return Opening{}, false
+		}
+		c.rule = c.policy.Rule(&c.facts)
 	}
-	c.rule = c.policy.Rule(&c.facts)
 	if c.rule == nil || c.rule.Action != ActionAsk {
 		return Opening{}, false
 	}

@@ -327,11 +327,12 @@ func TestWhatAnApprovalRestsOn(t *testing.T) {
 		then   func(*gate.PolicyConfig)
 		alone  bool // nobody waits for the call
 		ends   bool
+		again  bool // people are asked again under what is in force now
 	}{
 		"nothing":               {then: func(*gate.PolicyConfig) {}},
 		"how long it waits":     {then: func(p *gate.PolicyConfig) { rule(p, "staged").ExpiresIn = "1h" }},
-		"how many must say yes": {then: func(p *gate.PolicyConfig) { rule(p, "staged").Quorum = &gate.QuorumConfig{Total: 2} }, ends: true},
-		"the name of its rule":  {then: func(p *gate.PolicyConfig) { rule(p, "staged").Name = "later" }, ends: true},
+		"how many must say yes": {then: func(p *gate.PolicyConfig) { rule(p, "staged").Quorum = &gate.QuorumConfig{Total: 2} }, ends: true, again: true},
+		"the name of its rule":  {then: func(p *gate.PolicyConfig) { rule(p, "staged").Name = "later" }, ends: true, again: true},
 		"whether it is asked at all": {then: func(p *gate.PolicyConfig) {
 			*rule(p, "staged") = gate.RuleConfig{Name: "staged", Match: gate.MatchConfig{Tool: "stage_*"}, Action: "allow"}
 		}, ends: true},
@@ -361,6 +362,9 @@ func TestWhatAnApprovalRestsOn(t *testing.T) {
 			b.pass(2 * time.Hour)
 			b.Gate = b.on(policy(t, after), b.keys) // restarted
 			_, err := b.Decide(t.Context(), press(s, "ann", gate.Approve))
+			if again := b.get(s.ID).Successor != ""; again != tt.again {
+				t.Errorf("people are asked again: %t, want %t", again, tt.again)
+			}
 			if tt.ends {
 				wantRefused(t, err, gate.Conflict, gate.ReasonPolicyChanged)
 			} else if err != nil {
@@ -421,6 +425,60 @@ func TestProposalsAuthoriseNothing(t *testing.T) {
 	if got := b.check(ask("send_email")); got.Verdict != gate.Ask {
 		t.Errorf("the call itself = %s, want ask", got.Verdict)
 	}
+}
+
+// failOver makes an approval one of another life of the store.
+func (b *bundle) failOver(id gate.ID) {
+	b.redis.HSet("approvalbot:{default}:a:"+string(id), "ep", "another")
+}
+
+func TestWhoIsAskedAgainAfterAFailOver(t *testing.T) {
+	t.Parallel()
+
+	t.Run("a held call", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, world())
+		s := b.opened("send_email")
+		b.failOver(s.ID)
+		v, err := b.Get(t.Context(), agent("hermes"), s.ID)
+		if err != nil || v.Predecessor != s.ID || v.State != gate.Pending || !strings.HasPrefix(v.Ruling.Text, "RE-ASKED") {
+			t.Errorf("the opener follows to %s, %s, told %q, %v; want a pending successor", v.ID, v.State, v.Ruling.Text, err)
+		}
+		d := press(&v.Snapshot, "ann", gate.NeedContext)
+		d.Reason = "why again?"
+		b.decided(d)
+		if v, err = b.Get(t.Context(), agent("hermes"), s.ID); err != nil || !strings.HasPrefix(v.Ruling.Text, "QUESTION") {
+			t.Errorf("asked, it is told %q, %v; want the question", v.Ruling.Text, err)
+		}
+		if err := b.Cancel(t.Context(), agent("hermes"), s.ID, "never mind"); err != nil || b.state(v.ID) != gate.Cancelled {
+			t.Errorf("cancelled by its old name: %v, and the new one is %s", err, b.state(v.ID))
+		}
+	})
+	t.Run("a question that nobody had to ask", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, world())
+		r, err := b.Propose(t.Context(), ask("list")) // no rule gates it
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.failOver(r.Approval.ID)
+		v, err := b.Get(t.Context(), agent("hermes"), r.Approval.ID)
+		if err != nil || v.Predecessor != r.Approval.ID || v.State != gate.Pending || !v.Discretionary || v.Subject.Rule != r.Approval.Rule {
+			t.Errorf("the opener follows to %s of %s in %s, discretionary %t, %v; want it asked again", v.ID, v.Subject.Rule, v.State, v.Discretionary, err)
+		}
+	})
+	t.Run("nobody, where nothing is held any more", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, world())
+		s := b.opened("send_email")
+		b.failOver(s.ID)
+		off := world()
+		off.ToolGate.Enabled = new(bool)
+		v, err := b.on(policy(t, off), b.keys).Get(t.Context(), agent("hermes"), s.ID)
+		if err != nil || v.ID != s.ID || v.State != gate.Void || v.Successor != "" {
+			t.Errorf("%s is %s with successor %q, %v; want it void", v.ID, v.State, v.Successor, err)
+		}
+	})
 }
 
 func TestManyQuestionsOfOneSession(t *testing.T) {
