@@ -374,6 +374,21 @@ func TestWhatAnApprovalRestsOn(t *testing.T) {
 	}
 }
 
+func TestArgumentsOfARuleThatIsGoneAreCovered(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("stage_x")
+	if args, covered := b.Shown(s); covered || string(args) != `{"namespace":"prod"}` {
+		t.Errorf("shown %s, covered %t; want all of it", args, covered)
+	}
+	gone := world()
+	gone.ToolGate.Rules = slices.DeleteFunc(gone.ToolGate.Rules, func(r gate.RuleConfig) bool { return r.Name == "staged" })
+	if args, covered := b.on(policy(t, gone), b.keys).Shown(s); !covered || strings.Contains(string(args), "prod") {
+		t.Errorf("shown %s, covered %t; want nobody to see what the rule may have covered", args, covered)
+	}
+}
+
 func TestCommentEditVoidsNothing(t *testing.T) {
 	t.Parallel()
 

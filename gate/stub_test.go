@@ -198,3 +198,56 @@ func TestABypassOfAnotherLifeLetsNothingPass(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryFieldOfATokenAGrantAndABypassIsSigned(t *testing.T) {
+	t.Parallel()
+	k, err := NewKeyring(secret.New(strings.Repeat("k", MinServerKey)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	a := Approval{ID: "apr_1", Subject: Subject{Digest: Digest{1}}, Fence: 1, Decided: now, Incarnation: "i"}
+	minted, err := parseToken(k.mint(&a))
+	if err != nil || !k.genuine(minted, a.Digest) {
+		t.Fatalf("a token as it was minted is not genuine: %v", err)
+	}
+	for name, change := range map[string]func(*token, *Digest){
+		"id":          func(t *token, _ *Digest) { t.id = "apr_2" },
+		"digest":      func(_ *token, d *Digest) { d[0]++ },
+		"fence":       func(t *token, _ *Digest) { t.fence++ },
+		"incarnation": func(t *token, _ *Digest) { t.incarnation = "j" },
+		"decided":     func(t *token, _ *Digest) { t.decided = t.decided.Add(time.Millisecond) },
+	} {
+		other, digest := minted, a.Digest
+		if change(&other, &digest); k.genuine(other, digest) {
+			t.Errorf("%s of a token is not signed", name)
+		}
+	}
+
+	for name, change := range map[string]func(*Grant){
+		"id": func(g *Grant) { g.ID = "x" }, "approval": func(g *Grant) { g.Approval = "x" }, "scope": func(g *Grant) { g.Scope = Always },
+		"key": func(g *Grant) { g.Requester.Key = "x" }, "agent": func(g *Grant) { g.Requester.Agent = "x" },
+		"session": func(g *Grant) { g.Requester.Session = "x" }, "person": func(g *Grant) { g.Requester.Person = "x" },
+		"rule": func(g *Grant) { g.Rule = "x" }, "version": func(g *Grant) { g.Version = "x" }, "server": func(g *Grant) { g.Server = "x" },
+		"tool": func(g *Grant) { g.Tool = "x" }, "target": func(g *Grant) { g.Target = "x" }, "digest": func(g *Grant) { g.Digest[0]++ },
+		"by": func(g *Grant) { g.By = "x" }, "created": func(g *Grant) { g.Created = now }, "expires": func(g *Grant) { g.Expires = now },
+		"uses": func(g *Grant) { g.MaxUses++ }, "incarnation": func(g *Grant) { g.Incarnation = "x" },
+	} {
+		var g Grant
+		k.signGrant(&g)
+		if change(&g); k.grantGenuine(&g) {
+			t.Errorf("%s of a grant is not signed", name)
+		}
+	}
+
+	for name, change := range map[string]func(*Bypass){
+		"key": func(b *Bypass) { b.Key = "x" }, "session": func(b *Bypass) { b.Session = "x" }, "by": func(b *Bypass) { b.By = "x" },
+		"until": func(b *Bypass) { b.Until = now }, "incarnation": func(b *Bypass) { b.Incarnation = "x" },
+	} {
+		var b Bypass
+		k.signBypass(&b)
+		if change(&b); k.bypassGenuine(&b) {
+			t.Errorf("%s of a bypass is not signed", name)
+		}
+	}
+}
