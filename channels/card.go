@@ -60,17 +60,20 @@ func NewCard(v *gate.View, x Context) *Card {
 	a, clock := &v.Approval, gate.Clock{Now: v.Now}
 	c := &Card{
 		Approval: a.ID, Rev: a.Rev, Digest: a.Digest,
-		Notification: gate.Notification(a, Due(a), v.Progress, clock),
-		Title:        fmt.Sprintf("%s wants to run %s", gate.Visible(Agent(a)), gate.Visible(a.Call.Tool)),
-		Facts:        facts(a, v.Rule), Intent: gate.VisibleLines(a.Intent),
+		Title: fmt.Sprintf("%s wants to run %s", gate.Visible(Agent(a)), gate.Visible(a.Call.Tool)),
+		Facts: facts(a, v.Rule), Intent: gate.VisibleLines(a.Intent),
 		Args: gate.Pretty(x.Args), Redacted: x.Redacted,
 		Line: gate.StateLine(a, v.Progress, clock), Link: x.Link,
 	}
 	if a.Discretionary {
 		c.Title = fmt.Sprintf("%s asks about %s", gate.Visible(Agent(a)), gate.Visible(a.Call.Tool))
 	}
+	c.Notification = fmt.Sprintf("%s. %s", c.Title, c.Line)
 	if a.State == gate.Pending {
 		c.Silence = Silence(a, x.Review, clock)
+		if v.Progress.Need > 0 {
+			c.Notification = gate.Notification(a, Due(a), v.Progress, clock)
+		}
 	}
 	c.buttons(a, v.Rule, v.Now)
 	return c
