@@ -22,6 +22,7 @@ type Store interface {
 	Leases
 	Standing
 	Replicas
+	Cards
 	Log
 }
 
@@ -246,6 +247,43 @@ type Bypass struct {
 	Until        time.Time
 	Incarnation  string
 	MAC          []byte
+}
+
+// Cards keeps what the cards of approvals in chats need: which entries of the
+// log still have to be shown, where the cards are, and whose turn it is.
+type Cards interface {
+	// Follow returns up to n entries of the log that no other replica has: new
+	// ones, waiting up to block for the first, and those that another replica
+	// took and has not settled for idle.
+	Follow(ctx context.Context, replica string, n int, block, idle time.Duration) ([]Entry, error)
+	// Settle says that entries have been shown, or need not be.
+	Settle(ctx context.Context, entries ...Entry) error
+
+	// Draw makes a writer the only one of an approval's cards for d; ok is false
+	// while another is. Drawn lets them go.
+	Draw(ctx context.Context, id ID, writer string, d time.Duration) (ok bool, err error)
+	Drawn(ctx context.Context, id ID, writer string) error
+
+	// Posted returns where the cards of an approval are. PutPosted adds one, or
+	// replaces what is known of it; with a zero Rev it takes it away.
+	Posted(ctx context.Context, id ID) ([]Posted, error)
+	PutPosted(ctx context.Context, id ID, p Posted) error
+
+	// Turn takes the next turn in a conversation, which has one every so often
+	// and up to burst at once; if none is free it returns how long to wait, and
+	// takes nothing. Pause makes all wait.
+	Turn(ctx context.Context, place string, every time.Duration, burst int) (wait time.Duration, err error)
+	Pause(ctx context.Context, place string, d time.Duration) error
+}
+
+// Posted is a card that people have before them. A card with a Message of ""
+// is one that was about to be posted: nobody knows yet whether it is there.
+type Posted struct {
+	Place   string `json:"place"`
+	Message string `json:"message,omitempty"`
+	Rev     int64  `json:"rev"`    // of the approval, as it was drawn
+	Digest  string `json:"digest"` // of the call that was shown, bare hex
+	Frozen  bool   `json:"frozen,omitempty"`
 }
 
 // Replicas lets the processes of one space agree.

@@ -37,6 +37,8 @@ import (
 //	v:<id>     hash    voter's identity -> "<press>,<earlier press>… <vote JSON>"
 //	q:<id>     list    questions "q<ms> <JSON>" and answers "a<text>", in order
 //	w:<id>     hash    by, nt: who settled it and what was said
+//	c:<id>     hash    "<place> <message>" of a card -> JSON of it
+//	cw:<id>    string  who draws its cards, expires
 //
 // Of others, named by a hash (see fingerprint):
 //
@@ -47,6 +49,8 @@ import (
 //	g:<id>     hash    grant: js JSON, mc its MAC, xp expires, us uses,
 //	                   nc nonce of the last use, rq requester, ss session
 //	gr:<hash>  set     grants of a requester
+//	t:<hash>   string  when the turns taken in a conversation are over, expires
+//	tp:<hash>  string  nobody has a turn there, expires
 //
 // Fields of a row; times are ms of the clock of Redis, flags 1 or absent:
 //

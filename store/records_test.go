@@ -94,6 +94,9 @@ func TestWhatEndedIsForgottenWhole(t *testing.T) {
 	if err := s.Withdraw(t.Context(), a.ID, gate.Withdrawal{Event: gate.EventCancel, Reason: gate.ReasonCancelled, By: "x", Note: "y"}); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.PutPosted(t.Context(), a.ID, gate.Posted{Place: "slack:C1", Message: "1.2", Rev: 1}); err != nil {
+		t.Fatal(err)
+	}
 	before := len(db.Keys(t.Context(), s.space.key("*")).Val())
 	s.retention = 0
 	if _, _, err := s.Sweep(t.Context(), 10); err != nil {

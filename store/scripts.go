@@ -42,6 +42,8 @@ var (
 	endSessionScript    = script("end_session", "grants")
 	putBypassScript     = script("put_bypass")
 	heartbeatScript     = script("heartbeat")
+	turnScript          = script("turn")
+	drawScript          = script("draw")
 	noteScript          = script("note")
 	probeScript         = script("probe")
 	resetClockScript    = script("reset_clock")

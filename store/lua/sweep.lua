@@ -16,7 +16,7 @@ local old = call('ZRANGE', done, '-inf', now - retention, 'BYSCORE', 'LIMIT', 0,
 for _, id in ipairs(old) do
   local ik = key('k', call('HGET', key('a', id), 'ik') or '')
   if call('GET', ik) == id then call('UNLINK', ik) end
-  call('UNLINK', key('a', id), key('h', id), key('x', id), key('v', id), key('q', id), key('w', id))
+  call('UNLINK', key('a', id), key('h', id), key('x', id), key('v', id), key('q', id), key('w', id), key('c', id))
   call('ZREM', done, id)
 end
 for _, id in ipairs(call('ZRANGE', prefix .. 'grants', '-inf', now, 'BYSCORE', 'LIMIT', 0, most)) do end_grant(id) end
