@@ -1,0 +1,382 @@
+package bot_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/approvalbot/approvalbot/bot"
+	"github.com/approvalbot/approvalbot/channels"
+	"github.com/approvalbot/approvalbot/channels/channeltest"
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/gate/secret"
+	"github.com/approvalbot/approvalbot/store"
+)
+
+// office is a gate on a store in memory, with a chat whose cards a dispatcher
+// draws. It lives in a bubble of synctest.
+type office struct {
+	*testing.T
+	gate  *gate.Gate
+	store *store.Redis
+	fake  *channeltest.Fake
+}
+
+var ann = gate.Voter{ID: "key:ann", Name: "ann", Person: "ann", Surface: "api", Login: "key"}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	keys, err := gate.NewKeyring(secret.New(strings.Repeat("k", gate.MinServerKey)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.OpenMemory(t.Context(), store.Config{Fingerprints: keys.Fingerprints()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := bot.NewHub(s, slog.New(slog.DiscardHandler))
+	o := &office{T: t, store: s, fake: &channeltest.Fake{}}
+	o.gate = gate.New(s, keys, hub, o.policy(2), slog.New(slog.DiscardHandler))
+	o.gate.Beat(t.Context(), "r")
+	return o
+}
+
+// policy holds some tools, one of them until so many have approved.
+func (o *office) policy(two int) *gate.Policy {
+	o.Helper()
+	p, problems := gate.NewPolicy(
+		&gate.PolicyConfig{ToolGate: &gate.ToolGateConfig{DefaultMode: "inline", RequireApproval: []string{"held"}, ForceDeferred: []string{"staged"}, Rules: []gate.RuleConfig{
+			{Name: "two", Match: gate.MatchConfig{Tool: "two"}, Quorum: &gate.QuorumConfig{Total: two}},
+			{Name: "staged", Match: gate.MatchConfig{Tool: "staged"}},
+		}}},
+		gate.ApproversConfig{Default: []string{"sre"}, Groups: map[string]gate.GroupConfig{"sre": {Keys: []string{"ann", "bo", "cy"}}}}, nil,
+		[]gate.Principal{approver("ann"), approver("bo"), approver("cy")},
+	)
+	if len(problems) > 0 {
+		o.Fatal(problems)
+	}
+	return p
+}
+
+func approver(name string) gate.Principal {
+	return gate.Principal{Key: name, Person: name, Roles: []gate.Role{gate.RoleApprover}}
+}
+
+// dispatches runs a replica's dispatcher until stop is called.
+func (o *office) dispatches(replica string, c channels.Channel) (stop func()) {
+	o.Helper()
+	d := &bot.Dispatcher{
+		Cards: o.store, Gate: o.gate, Channels: map[string]channels.Channel{"fake": c}, Replica: replica,
+		Log: slog.New(slog.DiscardHandler),
+		Route: func(*gate.View) []gate.Conversation {
+			return []gate.Conversation{{Place: "fake:ops"}, {Place: "fake:backup"}}
+		},
+		Card: func(v *gate.View) *channels.Card { return channels.NewCard(v, channels.Context{Args: v.Call.Args}) },
+	}
+	ctx, cancel := context.WithCancel(o.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); d.Run(ctx) }()
+	return func() { cancel(); <-done }
+}
+
+func (o *office) asks(tool string) *gate.Snapshot {
+	o.Helper()
+	r, err := o.gate.Check(o.Context(), gate.Request{
+		Call: gate.Call{Tool: tool}, Requester: gate.Requester{Key: "hermes", Agent: "claude", Attended: tool != "staged"},
+	})
+	if err != nil || r.Approval == nil {
+		o.Fatalf("Check = %+v, %v", r, err)
+	}
+	return r.Approval
+}
+
+func (o *office) presses(s *gate.Snapshot, v gate.Voter, c gate.Choice) {
+	o.Helper()
+	if _, err := o.gate.Decide(o.Context(), gate.Decision{ID: s.ID, Voter: v, Choice: c, Digest: s.Digest}); err != nil {
+		o.Fatalf("Decide = %v", err)
+	}
+}
+
+// card is the one card of an approval.
+func (o *office) card(id gate.ID) channeltest.Message {
+	o.Helper()
+	var mine []channeltest.Message
+	for _, m := range o.fake.Messages() {
+		if m.Card.Approval == id {
+			mine = append(mine, m)
+		}
+	}
+	if len(mine) != 1 {
+		o.Fatalf("%s has %d cards, want one", id, len(mine))
+	}
+	return mine[0]
+}
+
+func trouble(t channels.Trouble, after time.Duration) error {
+	return &channels.Error{Op: "fake", Trouble: t, After: after, Err: errors.New("refused")}
+}
+
+func always(err error) channeltest.Faults {
+	return func(string, string, int) channeltest.Fault { return channeltest.Fault{Err: err} }
+}
+
+// once is a fault of the first call of an operation.
+func once(op string, f channeltest.Fault) channeltest.Faults {
+	return func(o, _ string, n int) channeltest.Fault {
+		if o == op && n == 1 {
+			return f
+		}
+		return channeltest.Fault{}
+	}
+}
+
+func TestDispatcher(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*office){
+		"a question is shown, and redrawn when it is decided": func(o *office) {
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("held")
+			time.Sleep(2 * time.Second)
+			if m := o.card(s.ID); !m.Card.Approve || m.Place != "fake:ops" {
+				o.Errorf("shown in %s, to approve: %t", m.Place, m.Card.Approve)
+			}
+			o.presses(s, ann, gate.Deny)
+			time.Sleep(2 * time.Second)
+			if m := o.card(s.ID); m.Card.Live() || !strings.HasPrefix(m.Card.Line, "Denied by ann") {
+				o.Errorf("afterwards it says %q, live %t", m.Card.Line, m.Card.Live())
+			}
+		},
+		"what was opened while nobody drew is shown later": func(o *office) {
+			s := o.asks("held")
+			defer o.dispatches("a", o.fake)()
+			time.Sleep(2 * time.Second)
+			o.card(s.ID)
+		},
+		"what was decided before anybody drew needs no card": func(o *office) {
+			s := o.asks("held")
+			o.presses(s, ann, gate.Deny)
+			defer o.dispatches("a", o.fake)()
+			time.Sleep(5 * time.Second)
+			if n := len(o.fake.Messages()); n != 0 {
+				o.Errorf("%d cards, want none", n)
+			}
+		},
+		"two replicas post one card": func(o *office) {
+			defer o.dispatches("a", o.fake)()
+			defer o.dispatches("b", o.fake)()
+			s := o.asks("two")
+			o.presses(s, ann, gate.Approve)
+			time.Sleep(10 * time.Second)
+			if m := o.card(s.ID); m.Card.Line != "Waiting for 1 of 2 (sre)" {
+				o.Errorf("it says %q", m.Card.Line)
+			}
+		},
+		"a busy platform is obeyed": func(o *office) {
+			o.fake.Breaks(once("post", channeltest.Fault{Err: trouble(channels.Busy, 20*time.Second)}))
+			defer o.dispatches("a", o.fake)()
+			start := time.Now()
+			s := o.asks("held")
+			time.Sleep(30 * time.Second)
+			if m := o.card(s.ID); m.At.Sub(start) < 20*time.Second {
+				o.Errorf("posted after %v, which is too soon", m.At.Sub(start))
+			}
+		},
+		"a conversation that takes none leaves it to the next": func(o *office) {
+			o.fake.Breaks(func(op, place string, _ int) channeltest.Fault {
+				if op == "post" && place == "fake:ops" {
+					return channeltest.Fault{Err: trouble(channels.Nowhere, 0)}
+				}
+				return channeltest.Fault{}
+			})
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("held")
+			time.Sleep(2 * time.Second)
+			if m := o.card(s.ID); m.Place != "fake:backup" {
+				o.Errorf("shown in %s", m.Place)
+			}
+		},
+		"an inline question that can be shown nowhere is undeliverable": func(o *office) {
+			o.fake.Breaks(always(trouble(channels.Nowhere, 0)))
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("held")
+			time.Sleep(3 * time.Second)
+			if got := o.state(s.ID); got.State != gate.Cancelled || got.Approval.Reason != gate.ReasonUndeliverable {
+				o.Errorf("%s, %s; want cancelled, undeliverable", got.State, got.Approval.Reason)
+			}
+		},
+		"one whose platform is away is given up after a minute": func(o *office) {
+			o.fake.Breaks(always(trouble(channels.Busy, 0)))
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("held")
+			time.Sleep(30 * time.Second)
+			if got := o.state(s.ID); got.State != gate.Pending {
+				o.Errorf("%s after 30 s, want it to wait", got.State)
+			}
+			time.Sleep(70 * time.Second)
+			if got := o.state(s.ID); got.Approval.Reason != gate.ReasonUndeliverable {
+				o.Errorf("%s, %s after 100 s; want undeliverable", got.State, got.Approval.Reason)
+			}
+		},
+		"a staged one is tried for as long as it lives": func(o *office) {
+			o.fake.Breaks(always(trouble(channels.Nowhere, 0)))
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("staged")
+			time.Sleep(5 * time.Minute)
+			o.fake.Breaks(nil)
+			time.Sleep(time.Minute)
+			o.card(s.ID)
+		},
+		"a card whose post was never answered is found": func(o *office) {
+			o.fake.Breaks(once("post", channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
+			defer o.dispatches("a", channeltest.Finding{Fake: o.fake})()
+			s := o.asks("held")
+			time.Sleep(5 * time.Second)
+			o.card(s.ID)
+			o.presses(s, ann, gate.Deny)
+			time.Sleep(5 * time.Second)
+			if m := o.card(s.ID); m.Card.Live() {
+				o.Error("it was not redrawn")
+			}
+		},
+		"where nobody can look, another is posted": func(o *office) {
+			o.fake.Breaks(once("post", channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
+			defer o.dispatches("a", o.fake)()
+			o.asks("held")
+			time.Sleep(5 * time.Second)
+			if n := len(o.fake.Messages()); n != 2 {
+				o.Errorf("%d cards, want two", n)
+			}
+		},
+		"one that dies before it knows leaves a note, and the next looks": func(o *office) {
+			posting := make(chan struct{})
+			o.fake.Breaks(func(op, _ string, n int) channeltest.Fault {
+				if op == "post" && n == 1 {
+					close(posting)
+					return channeltest.Fault{Lost: trouble(channels.Unknown, 0)}
+				}
+				if op == "find" && n == 1 {
+					return channeltest.Fault{Err: trouble(channels.Busy, time.Minute)}
+				}
+				return channeltest.Fault{}
+			})
+			stop := o.dispatches("a", channeltest.Finding{Fake: o.fake})
+			s := o.asks("staged")
+			<-posting
+			stop()
+			defer o.dispatches("b", channeltest.Finding{Fake: o.fake})()
+			time.Sleep(3 * time.Minute)
+			o.card(s.ID)
+			o.presses(s, ann, gate.Deny)
+			time.Sleep(5 * time.Second)
+			if m := o.card(s.ID); m.Card.Live() {
+				o.Error("it was not redrawn")
+			}
+		},
+		"a replica that dies leaves its cards to the others": func(o *office) {
+			first := &channeltest.Fake{}
+			first.Breaks(always(trouble(channels.Busy, time.Second)))
+			stop := o.dispatches("a", first)
+			s := o.asks("staged")
+			time.Sleep(2 * time.Second)
+			stop() // in the middle of it
+			defer o.dispatches("b", o.fake)()
+			time.Sleep(2 * time.Minute)
+			o.card(s.ID)
+		},
+		"one that asks again in another's place takes over its card": func(o *office) {
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("two")
+			time.Sleep(2 * time.Second)
+			before := o.card(s.ID)
+			if err := o.gate.SetPolicy(o.Context(), o.policy(3), "test"); err != nil {
+				o.Fatal(err)
+			}
+			o.gate.Beat(o.Context(), "r")
+			_, err := o.gate.Decide(o.Context(), gate.Decision{ID: s.ID, Voter: ann, Choice: gate.Approve, Digest: s.Digest})
+			after := o.state(s.ID)
+			if gate.ReasonOf(err) != gate.ReasonPolicyChanged || after.Successor == "" {
+				o.Fatalf("Decide = %v, successor %q", err, after.Successor)
+			}
+			time.Sleep(3 * time.Second)
+			if m := o.card(after.Successor); m.Ref != before.Ref || m.Card.Line != "Waiting for 3 of 3 (sre)" || len(o.fake.Messages()) != 1 {
+				o.Errorf("its card is %v and says %q; want it where the other was, %v", m.Ref, m.Card.Line, before.Ref)
+			}
+		},
+		"what was drawn is settled": func(o *office) {
+			stop := o.dispatches("a", o.fake)
+			o.asks("held")
+			o.presses(o.asks("held"), ann, gate.Deny)
+			time.Sleep(5 * time.Second)
+			stop()
+			if left, err := o.store.Follow(o.Context(), "b", 100, 0, 0); len(left) != 0 || err != nil {
+				o.Errorf("left over: %v, %v", left, err)
+			}
+		},
+		"a card that cannot be changed any more is answered below it": func(o *office) {
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("held")
+			time.Sleep(2 * time.Second)
+			o.fake.Breaks(func(op, _ string, _ int) channeltest.Fault {
+				if op == "update" {
+					return channeltest.Fault{Err: trouble(channels.Frozen, 0)}
+				}
+				return channeltest.Fault{}
+			})
+			o.presses(s, ann, gate.Deny)
+			time.Sleep(5 * time.Second)
+			if m := o.card(s.ID); len(m.Replies) != 1 || !strings.HasPrefix(m.Replies[0], "Denied by ann") {
+				o.Errorf("below it: %q", m.Replies)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOffice(t)
+				defer func() { _ = o.store.Close() }()
+				test(o)
+			})
+		})
+	}
+}
+
+func (o *office) state(id gate.ID) gate.Snapshot {
+	o.Helper()
+	s, err := o.store.Get(o.Context(), id)
+	if err != nil {
+		o.Fatal(err)
+	}
+	return s
+}
+
+func TestManyCardsKeepTheirOrderAndPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		defer func() { _ = o.store.Close() }()
+		const n = 60
+		var opened []gate.ID
+		for range n {
+			opened = append(opened, o.asks("staged").ID)
+		}
+		start := time.Now()
+		defer o.dispatches("a", o.fake)()
+		time.Sleep(2 * n * time.Second)
+		var posted []gate.ID
+		var last time.Time
+		for _, m := range o.fake.Messages() {
+			posted, last = append(posted, m.Card.Approval), m.At
+		}
+		if !slices.Equal(posted, opened) {
+			t.Errorf("%d were posted, in another order or not once", len(posted))
+		}
+		if took := last.Sub(start); took > (n+2)*time.Second || took < (n-5)*time.Second {
+			t.Errorf("the last came after %v, want about %d s", took, n)
+		}
+	})
+}
