@@ -273,27 +273,38 @@ func (p *pen) posted(ctx context.Context) ([]gate.Posted, error) {
 	return all, nil
 }
 
-// redraw brings one card up to date.
+// redraw brings one card up to date. What became of one that cannot be changed
+// any more is said below it.
 func (p *pen) redraw(ctx context.Context, c gate.Posted) error {
 	channel := p.channel(c.Place)
-	if c.Rev >= p.view.Rev || c.Frozen || channel == nil {
+	if c.Rev >= p.view.Rev || channel == nil {
 		return nil
 	}
 	ref := channels.Ref{Place: c.Place, Message: c.Message}
-	err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Update(ctx, ref, p.card) })
-	if t, _ := channels.TroubleOf(err); err != nil && (t == channels.Frozen || t == channels.Nowhere || t == channels.Broken) {
-		c.Frozen = true // what became of it is said below it, once
-		err = p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Reply(ctx, ref, p.card.Line) })
-		if t, _ := channels.TroubleOf(err); err != nil && t != channels.Busy && t != channels.Unknown {
-			p.Log.WarnContext(ctx, "a card cannot be changed any more", "approval", string(p.id), "place", c.Place, "err", err)
-			err = nil
+	if !c.Frozen {
+		err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Update(ctx, ref, p.card) })
+		if err != nil && passing(err) {
+			return err
 		}
+		c.Frozen = err != nil
 	}
-	if err != nil {
-		return err
+	if c.Frozen {
+		err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Reply(ctx, ref, p.card.Line) })
+		if err != nil && passing(err) {
+			return err
+		}
+		if err != nil {
+			p.Log.WarnContext(ctx, "a card cannot be brought up to date", "approval", string(p.id), "place", c.Place, "err", err)
+		}
 	}
 	c.Rev, c.Digest = p.view.Rev, p.card.Digest.Hex()
 	return p.Cards.PutPosted(ctx, p.id, c)
+}
+
+// passing reports whether the same delivery may succeed later.
+func passing(err error) bool {
+	t, _ := channels.TroubleOf(err)
+	return t == channels.Busy || t == channels.Unknown
 }
 
 // post shows the card in the first conversation that takes it. If none does,
@@ -307,14 +318,13 @@ func (p *pen) post(ctx context.Context, about []gate.Posted) error {
 		if err = p.postTo(ctx, to, lost); err == nil {
 			return nil
 		}
-		if t, _ := channels.TroubleOf(err); t != channels.Nowhere && t != channels.Broken {
-			break
+		if passing(err) {
+			break // elsewhere it might be shown twice
 		}
 		p.Log.WarnContext(ctx, "a conversation takes no card", "approval", string(p.id), "place", to.Place, "err", err)
 	}
-	t, _ := channels.TroubleOf(err)
 	waited := p.view.Now.Sub(p.view.Created)
-	if p.view.Mode == gate.Inline && p.view.State == gate.Pending && (t == channels.Nowhere || t == channels.Broken || waited >= giveUpInline) {
+	if p.view.Mode == gate.Inline && p.view.State == gate.Pending && (!passing(err) || waited >= giveUpInline) {
 		return p.Gate.Undeliverable(ctx, p.id)
 	}
 	return err
@@ -344,8 +354,8 @@ func (p *pen) postTo(ctx context.Context, to gate.Conversation, lost bool) error
 		lost = err != nil && t == channels.Unknown
 		return err
 	})
-	if t, _ := channels.TroubleOf(err); err != nil && t == channels.Unknown {
-		return err // the note stays
+	if err != nil && (lost || errors.Is(err, errTaken)) {
+		return err // nobody knows whether it is there, or another writer does: the note stays
 	}
 	about := c
 	about.Rev = 0

@@ -84,6 +84,12 @@ func (o *office) dispatches(replica string, c channels.Channel) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
+// passes lets time pass, and whatever is due in it happen.
+func (o *office) passes(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 func (o *office) asks(tool string) *gate.Snapshot {
 	o.Helper()
 	r, err := o.gate.Check(o.Context(), gate.Request{
@@ -141,12 +147,15 @@ func TestDispatcher(t *testing.T) {
 		"a question is shown, and redrawn when it is decided": func(o *office) {
 			defer o.dispatches("a", o.fake)()
 			s := o.asks("held")
-			time.Sleep(2 * time.Second)
+			o.passes(2 * time.Second)
 			if m := o.card(s.ID); !m.Card.Approve || m.Place != "fake:ops" {
 				o.Errorf("shown in %s, to approve: %t", m.Place, m.Card.Approve)
 			}
+			if posted, err := o.store.Posted(o.Context(), s.ID); err != nil || len(posted) != 1 || posted[0].Digest != s.Digest.Hex() {
+				o.Errorf("kept of it: %+v, %v; want one card with its digest", posted, err)
+			}
 			o.presses(s, ann, gate.Deny)
-			time.Sleep(2 * time.Second)
+			o.passes(2 * time.Second)
 			if m := o.card(s.ID); m.Card.Live() || !strings.HasPrefix(m.Card.Line, "Denied by ann") {
 				o.Errorf("afterwards it says %q, live %t", m.Card.Line, m.Card.Live())
 			}
@@ -154,14 +163,14 @@ func TestDispatcher(t *testing.T) {
 		"what was opened while nobody drew is shown later": func(o *office) {
 			s := o.asks("held")
 			defer o.dispatches("a", o.fake)()
-			time.Sleep(2 * time.Second)
+			o.passes(2 * time.Second)
 			o.card(s.ID)
 		},
 		"what was decided before anybody drew needs no card": func(o *office) {
 			s := o.asks("held")
 			o.presses(s, ann, gate.Deny)
 			defer o.dispatches("a", o.fake)()
-			time.Sleep(5 * time.Second)
+			o.passes(5 * time.Second)
 			if n := len(o.fake.Messages()); n != 0 {
 				o.Errorf("%d cards, want none", n)
 			}
@@ -171,7 +180,7 @@ func TestDispatcher(t *testing.T) {
 			defer o.dispatches("b", o.fake)()
 			s := o.asks("two")
 			o.presses(s, ann, gate.Approve)
-			time.Sleep(10 * time.Second)
+			o.passes(10 * time.Second)
 			if m := o.card(s.ID); m.Card.Line != "Waiting for 1 of 2 (sre)" {
 				o.Errorf("it says %q", m.Card.Line)
 			}
@@ -181,9 +190,23 @@ func TestDispatcher(t *testing.T) {
 			defer o.dispatches("a", o.fake)()
 			start := time.Now()
 			s := o.asks("held")
-			time.Sleep(30 * time.Second)
+			o.passes(30 * time.Second)
 			if m := o.card(s.ID); m.At.Sub(start) < 20*time.Second {
 				o.Errorf("posted after %v, which is too soon", m.At.Sub(start))
+			}
+		},
+		"what fails is tried again soon, and where it was": func(o *office) {
+			o.fake.Breaks(func(op, _ string, n int) channeltest.Fault {
+				if op == "post" && n <= 3 {
+					return channeltest.Fault{Err: trouble(channels.Busy, 0)}
+				}
+				return channeltest.Fault{}
+			})
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("held")
+			o.passes(15 * time.Second)
+			if m := o.card(s.ID); m.Place != "fake:ops" {
+				o.Errorf("shown in %s", m.Place)
 			}
 		},
 		"a conversation that takes none leaves it to the next": func(o *office) {
@@ -195,7 +218,7 @@ func TestDispatcher(t *testing.T) {
 			})
 			defer o.dispatches("a", o.fake)()
 			s := o.asks("held")
-			time.Sleep(2 * time.Second)
+			o.passes(2 * time.Second)
 			if m := o.card(s.ID); m.Place != "fake:backup" {
 				o.Errorf("shown in %s", m.Place)
 			}
@@ -204,7 +227,7 @@ func TestDispatcher(t *testing.T) {
 			o.fake.Breaks(always(trouble(channels.Nowhere, 0)))
 			defer o.dispatches("a", o.fake)()
 			s := o.asks("held")
-			time.Sleep(3 * time.Second)
+			o.passes(3 * time.Second)
 			if got := o.state(s.ID); got.State != gate.Cancelled || got.Approval.Reason != gate.ReasonUndeliverable {
 				o.Errorf("%s, %s; want cancelled, undeliverable", got.State, got.Approval.Reason)
 			}
@@ -213,11 +236,11 @@ func TestDispatcher(t *testing.T) {
 			o.fake.Breaks(always(trouble(channels.Busy, 0)))
 			defer o.dispatches("a", o.fake)()
 			s := o.asks("held")
-			time.Sleep(30 * time.Second)
+			o.passes(30 * time.Second)
 			if got := o.state(s.ID); got.State != gate.Pending {
 				o.Errorf("%s after 30 s, want it to wait", got.State)
 			}
-			time.Sleep(70 * time.Second)
+			o.passes(70 * time.Second)
 			if got := o.state(s.ID); got.Approval.Reason != gate.ReasonUndeliverable {
 				o.Errorf("%s, %s after 100 s; want undeliverable", got.State, got.Approval.Reason)
 			}
@@ -226,19 +249,19 @@ func TestDispatcher(t *testing.T) {
 			o.fake.Breaks(always(trouble(channels.Nowhere, 0)))
 			defer o.dispatches("a", o.fake)()
 			s := o.asks("staged")
-			time.Sleep(5 * time.Minute)
+			o.passes(5 * time.Minute)
 			o.fake.Breaks(nil)
-			time.Sleep(time.Minute)
+			o.passes(time.Minute)
 			o.card(s.ID)
 		},
 		"a card whose post was never answered is found": func(o *office) {
 			o.fake.Breaks(once("post", channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
 			defer o.dispatches("a", channeltest.Finding{Fake: o.fake})()
 			s := o.asks("held")
-			time.Sleep(5 * time.Second)
+			o.passes(5 * time.Second)
 			o.card(s.ID)
 			o.presses(s, ann, gate.Deny)
-			time.Sleep(5 * time.Second)
+			o.passes(5 * time.Second)
 			if m := o.card(s.ID); m.Card.Live() {
 				o.Error("it was not redrawn")
 			}
@@ -247,7 +270,7 @@ func TestDispatcher(t *testing.T) {
 			o.fake.Breaks(once("post", channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
 			defer o.dispatches("a", o.fake)()
 			o.asks("held")
-			time.Sleep(5 * time.Second)
+			o.passes(5 * time.Second)
 			if n := len(o.fake.Messages()); n != 2 {
 				o.Errorf("%d cards, want two", n)
 			}
@@ -260,7 +283,7 @@ func TestDispatcher(t *testing.T) {
 					return channeltest.Fault{Lost: trouble(channels.Unknown, 0)}
 				}
 				if op == "find" && n == 1 {
-					return channeltest.Fault{Err: trouble(channels.Busy, time.Minute)}
+					return channeltest.Fault{Err: trouble(channels.Busy, 0)}
 				}
 				return channeltest.Fault{}
 			})
@@ -269,29 +292,44 @@ func TestDispatcher(t *testing.T) {
 			<-posting
 			stop()
 			defer o.dispatches("b", channeltest.Finding{Fake: o.fake})()
-			time.Sleep(3 * time.Minute)
+			o.passes(3 * time.Minute)
 			o.card(s.ID)
 			o.presses(s, ann, gate.Deny)
-			time.Sleep(5 * time.Second)
+			o.passes(5 * time.Second)
 			if m := o.card(s.ID); m.Card.Live() {
 				o.Error("it was not redrawn")
 			}
+		},
+		"a card that cannot be looked for yet is not posted again": func(o *office) {
+			o.fake.Breaks(func(op, _ string, n int) channeltest.Fault {
+				switch {
+				case op == "post" && n == 1:
+					return channeltest.Fault{Lost: trouble(channels.Unknown, 0)}
+				case op == "find" && n <= 4:
+					return channeltest.Fault{Err: trouble(channels.Busy, 0)}
+				}
+				return channeltest.Fault{}
+			})
+			defer o.dispatches("a", channeltest.Finding{Fake: o.fake})()
+			s := o.asks("held")
+			o.passes(30 * time.Second)
+			o.card(s.ID)
 		},
 		"a replica that dies leaves its cards to the others": func(o *office) {
 			first := &channeltest.Fake{}
 			first.Breaks(always(trouble(channels.Busy, time.Second)))
 			stop := o.dispatches("a", first)
 			s := o.asks("staged")
-			time.Sleep(2 * time.Second)
+			o.passes(2 * time.Second)
 			stop() // in the middle of it
 			defer o.dispatches("b", o.fake)()
-			time.Sleep(2 * time.Minute)
+			o.passes(2 * time.Minute)
 			o.card(s.ID)
 		},
 		"one that asks again in another's place takes over its card": func(o *office) {
 			defer o.dispatches("a", o.fake)()
 			s := o.asks("two")
-			time.Sleep(2 * time.Second)
+			o.passes(2 * time.Second)
 			before := o.card(s.ID)
 			if err := o.gate.SetPolicy(o.Context(), o.policy(3), "test"); err != nil {
 				o.Fatal(err)
@@ -302,8 +340,8 @@ func TestDispatcher(t *testing.T) {
 			if gate.ReasonOf(err) != gate.ReasonPolicyChanged || after.Successor == "" {
 				o.Fatalf("Decide = %v, successor %q", err, after.Successor)
 			}
-			time.Sleep(3 * time.Second)
-			if m := o.card(after.Successor); m.Ref != before.Ref || m.Card.Line != "Waiting for 3 of 3 (sre)" || len(o.fake.Messages()) != 1 {
+			o.passes(3 * time.Second)
+			if m := o.card(after.Successor); m.Ref != before.Ref || m.Drawn != 2 || m.Card.Line != "Waiting for 3 of 3 (sre)" || len(o.fake.Messages()) != 1 {
 				o.Errorf("its card is %v and says %q; want it where the other was, %v", m.Ref, m.Card.Line, before.Ref)
 			}
 		},
@@ -311,7 +349,7 @@ func TestDispatcher(t *testing.T) {
 			stop := o.dispatches("a", o.fake)
 			o.asks("held")
 			o.presses(o.asks("held"), ann, gate.Deny)
-			time.Sleep(5 * time.Second)
+			o.passes(5 * time.Second)
 			stop()
 			if left, err := o.store.Follow(o.Context(), "b", 100, 0, 0); len(left) != 0 || err != nil {
 				o.Errorf("left over: %v, %v", left, err)
@@ -320,17 +358,22 @@ func TestDispatcher(t *testing.T) {
 		"a card that cannot be changed any more is answered below it": func(o *office) {
 			defer o.dispatches("a", o.fake)()
 			s := o.asks("held")
-			time.Sleep(2 * time.Second)
+			o.passes(2 * time.Second)
 			o.fake.Breaks(func(op, _ string, _ int) channeltest.Fault {
 				if op == "update" {
 					return channeltest.Fault{Err: trouble(channels.Frozen, 0)}
 				}
 				return channeltest.Fault{}
 			})
-			o.presses(s, ann, gate.Deny)
-			time.Sleep(5 * time.Second)
-			if m := o.card(s.ID); len(m.Replies) != 1 || !strings.HasPrefix(m.Replies[0], "Denied by ann") {
+			o.presses(s, ann, gate.Approve)
+			o.passes(5 * time.Second)
+			if m := o.card(s.ID); len(m.Replies) != 1 || !strings.HasPrefix(m.Replies[0], "Approved by ann") {
 				o.Errorf("below it: %q", m.Replies)
+			}
+			o.presses(s, ann, gate.Deny)
+			o.passes(5 * time.Second)
+			if m := o.card(s.ID); len(m.Replies) != 2 || !strings.HasPrefix(m.Replies[1], "Taken back by ann") || o.fake.Calls("update") != 1 {
+				o.Errorf("below it: %q after %d tries to change it", m.Replies, o.fake.Calls("update"))
 			}
 		},
 	} {
@@ -366,7 +409,7 @@ func TestManyCardsKeepTheirOrderAndPace(t *testing.T) {
 		}
 		start := time.Now()
 		defer o.dispatches("a", o.fake)()
-		time.Sleep(2 * n * time.Second)
+		o.passes(2 * n * time.Second)
 		var posted []gate.ID
 		var last time.Time
 		for _, m := range o.fake.Messages() {

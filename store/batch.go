@@ -25,7 +25,7 @@ func newBatcher(db redis.UniversalClient) *batcher { return &batcher{db: db, fre
 
 // request is one command of a caller, who may have left.
 type request struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // it goes with its command, and others send that
 	cmd  *redis.Cmd
 	done chan struct{}
 }
@@ -78,10 +78,10 @@ func (b *batcher) release() {
 	}
 	batch := b.waiting[:n:n]
 	b.waiting = b.waiting[n:]
-	go b.send(batch)
+	go b.send(context.WithoutCancel(batch[0].ctx), batch)
 }
 
-func (b *batcher) send(batch []request) {
+func (b *batcher) send(ctx context.Context, batch []request) {
 	defer b.release()
 	pipe := b.db.Pipeline()
 	for _, r := range batch {
@@ -91,7 +91,7 @@ func (b *batcher) send(batch []request) {
 		}
 		_ = pipe.Process(r.ctx, r.cmd) // only queues it
 	}
-	_, _ = pipe.Exec(context.Background()) // each command has its own error
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	for _, r := range batch {
 		close(r.done)
 	}

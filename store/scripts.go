@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,11 +54,11 @@ var (
 // script loads lua/<name>.lua behind the prelude and those for what it touches
 // besides approvals. A missing file is a mistake of the build, hence the panic.
 func script(name string, preludes ...string) *redis.Script {
-	src := source("prelude")
+	files := []string{source("prelude")}
 	for _, p := range preludes {
-		src += source("prelude_" + p)
+		files = append(files, source("prelude_"+p))
 	}
-	return redis.NewScript(src + source(name))
+	return redis.NewScript(strings.Join(append(files, source(name)), ""))
 }
 
 func source(name string) string {

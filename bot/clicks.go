@@ -1,0 +1,63 @@
+package bot
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/approvalbot/approvalbot/channels"
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// Decider is what presses ask of the gate.
+type Decider interface {
+	Decide(ctx context.Context, d gate.Decision) (gate.Tally, error)
+}
+
+// Clicks turns presses on cards into decisions. A press counts by what it says
+// of itself, the approval and the digest on the card: whether the card's place is
+// known yet does not matter.
+type Clicks struct {
+	Gate Decider
+	Log  *slog.Logger
+}
+
+// pressTimeout bounds a decision: the person looks at a spinning button.
+const pressTimeout = 10 * time.Second
+
+// Press decides, and returns what only the presser sees. It is never empty.
+func (c *Clicks) Press(ctx context.Context, k channels.Click) string {
+	ctx, cancel := context.WithTimeout(ctx, pressTimeout)
+	defer cancel()
+	t, err := c.Gate.Decide(ctx, gate.Decision{
+		ID: k.Approval, Voter: k.Voter, Choice: k.Choice, Scope: k.Scope, Reason: k.Reason, Digest: k.Digest, Nonce: k.Nonce,
+	})
+	if err != nil {
+		c.Log.InfoContext(ctx, "press refused", "approval", string(k.Approval), "by", k.Voter.ID, "reason", string(gate.ReasonOf(err)), "err", err)
+		return refusal(err)
+	}
+	return recorded(k, &t)
+}
+
+// refusal says why a press did not count. What is broken on our side is told as
+// that, and that nothing was decided.
+func refusal(err error) string {
+	if gate.KindOf(err) == gate.Unavailable || gate.KindOf(err) == gate.Internal {
+		return gate.PressText(gate.Press{Reason: gate.ReasonOf(err)})
+	}
+	return gate.PublicText(err)
+}
+
+func recorded(k channels.Click, t *gate.Tally) string {
+	a := &t.Approval
+	switch {
+	case k.Choice == gate.NeedContext:
+		return "Asked. The call waits for the agent's answer."
+	case !t.Settled:
+		return gate.PressText(gate.Press{Progress: t.Progress})
+	case t.SessionEnded:
+		return "Recorded. The session is over, so this is for once only."
+	}
+	return fmt.Sprintf("Recorded. %s.", gate.StateLine(&a.Approval, gate.Progress{}, gate.Clock{Now: a.Now}))
+}

@@ -1,0 +1,138 @@
+package bot_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/approvalbot/approvalbot/bot"
+	"github.com/approvalbot/approvalbot/channels"
+	"github.com/approvalbot/approvalbot/channels/channeltest"
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+func TestEveryPressIsAnswered(t *testing.T) {
+	t.Parallel()
+	bo := gate.Voter{ID: "key:bo", Name: "bo", Person: "bo", Surface: "api", Login: "key"}
+	stranger := gate.Voter{ID: "fake:U9", Name: "mallory", Surface: "fake", Login: "platform"}
+	for name, tt := range map[string]struct {
+		tool  string
+		by    gate.Voter
+		first gate.Choice // what ann has said before
+		click func(*channels.Click)
+		want  string
+		state gate.State
+	}{
+		"the first of two":              {tool: "two", by: ann, want: "Recorded (1 of 2).", state: gate.Pending},
+		"the second":                    {tool: "two", by: bo, first: gate.Approve, want: "Recorded. Approved by bo, waiting to run until", state: gate.Approved},
+		"a denial":                      {tool: "two", by: bo, first: gate.Approve, click: says(gate.Deny, "wrong cluster"), want: `Recorded. Denied by bo`, state: gate.Denied},
+		"a question":                    {tool: "two", by: bo, click: says(gate.NeedContext, "why?"), want: "Asked. The call waits for the agent's answer.", state: gate.Pending},
+		"a question without words":      {tool: "two", by: bo, click: says(gate.NeedContext, ""), want: "Write the question", state: gate.Pending},
+		"the same person again":         {tool: "two", by: ann, first: gate.Approve, want: "You already approved this; others must too.", state: gate.Pending},
+		"one who comes too late":        {tool: "held", by: bo, first: gate.Approve, want: "ann already approved this at", state: gate.Approved},
+		"a stranger":                    {tool: "held", by: stranger, want: "You are not in sre", state: gate.Pending},
+		"another call on the card":      {tool: "held", by: ann, click: func(k *channels.Click) { k.Digest[0]++ }, want: "This is not the call you were shown.", state: gate.Pending},
+		"an approval that nobody knows": {tool: "held", by: ann, click: func(k *channels.Click) { k.Approval = "apr_01JNV4X3T2E6Q1Y5Z8A9B0C1D2" }, want: "no such approval", state: gate.Pending},
+		"a scope that is not allowed":   {tool: "held", by: ann, click: func(k *channels.Click) { k.Scope = gate.Always }, want: `This rule does not allow "always"`, state: gate.Pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOffice(t)
+				defer func() { _ = o.store.Close() }()
+				s := o.asks(tt.tool)
+				if tt.first != "" {
+					o.presses(s, ann, tt.first)
+				}
+				k := channels.Click{Approval: s.ID, Digest: s.Digest, Voter: tt.by, Choice: gate.Approve, Nonce: "n"}
+				if tt.click != nil {
+					tt.click(&k)
+				}
+				c := &bot.Clicks{Gate: o.gate, Log: slog.New(slog.DiscardHandler)}
+				if got := c.Press(t.Context(), k); !strings.HasPrefix(got, tt.want) {
+					t.Errorf("told %q, want %q", got, tt.want)
+				}
+				if got := o.state(s.ID).State; got != tt.state {
+					t.Errorf("it is %s, want %s", got, tt.state)
+				}
+			})
+		})
+	}
+}
+
+func says(c gate.Choice, text string) func(*channels.Click) {
+	return func(k *channels.Click) { k.Choice, k.Reason = c, text }
+}
+
+// broken is a gate that decides nothing.
+type broken struct{ err error }
+
+func (b broken) Decide(ctx context.Context, _ gate.Decision) (gate.Tally, error) {
+	if b.err == nil {
+		<-ctx.Done()
+		return gate.Tally{}, &gate.Error{Kind: gate.Unavailable, Reason: gate.ReasonStoreUnavailable, Err: ctx.Err()}
+	}
+	return gate.Tally{}, b.err
+}
+
+func TestWhatIsBrokenIsSaidWithoutItsCause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		for err, want := range map[error]string{
+			nil:                           gate.PressStoreDown,
+			errors.New("redis: secret-7"): "Could not record your answer. Nothing was decided; press again.",
+			&gate.Error{Kind: gate.Unavailable, Reason: gate.ReasonIdentityUnavailable, Err: errors.New("secret-7")}: "Could not look up who may decide. Nothing was decided; press again.",
+		} {
+			c := &bot.Clicks{Gate: broken{err}, Log: slog.New(slog.DiscardHandler)}
+			if got := c.Press(t.Context(), channels.Click{}); got != want {
+				t.Errorf("%v: told %q, want %q", err, got, want)
+			}
+		}
+		if took := time.Since(start); took > 11*time.Second {
+			t.Errorf("the presser waited %v", took)
+		}
+	})
+}
+
+// TestAPressMayComeBeforeThePostWasAnswered presses a card whose place nobody has
+// stored yet: the platform showed it before it answered.
+func TestAPressMayComeBeforeThePostWasAnswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		defer func() { _ = o.store.Close() }()
+		s := o.asks("held")
+		c := &bot.Clicks{Gate: o.gate, Log: slog.New(slog.DiscardHandler)}
+		var told string
+		slow := &slowPost{Fake: o.fake, press: func() {
+			told = c.Press(t.Context(), channels.Click{Approval: s.ID, Digest: s.Digest, Voter: ann, Choice: gate.Deny, Nonce: "n"})
+		}}
+		stop := o.dispatches("a", slow)
+		o.passes(10 * time.Second)
+		stop()
+		if !strings.HasPrefix(told, "Recorded. Denied by ann") {
+			t.Errorf("told %q", told)
+		}
+		if m := o.card(s.ID); m.Card.Live() || !strings.HasPrefix(m.Card.Line, "Denied by ann") {
+			t.Errorf("the card says %q, live %t", m.Card.Line, m.Card.Live())
+		}
+	})
+}
+
+// slowPost answers a post some time after people have seen and pressed it.
+type slowPost struct {
+	*channeltest.Fake
+	press func()
+}
+
+func (s *slowPost) Post(ctx context.Context, to gate.Conversation, c *channels.Card) (channels.Ref, error) {
+	ref, err := s.Fake.Post(ctx, to, c)
+	s.press()
+	<-time.After(2 * time.Second)
+	return ref, err
+}
