@@ -15,12 +15,13 @@ type Decider interface {
 	Decide(ctx context.Context, d gate.Decision) (gate.Tally, error)
 }
 
-// Clicks turns presses on cards into decisions. A press counts by what it says
-// of itself, the approval and the digest on the card: whether the card's place is
-// known yet does not matter.
+// Clicks turns presses on cards into decisions. What a press answers for is the
+// call that was shown on that very card, as it was written down when the card was
+// drawn: nothing that travels through the platform is believed about it.
 type Clicks struct {
-	Gate Decider
-	Log  *slog.Logger
+	Gate  Decider
+	Cards gate.Cards
+	Log   *slog.Logger
 }
 
 // pressTimeout bounds a decision: the person looks at a spinning button.
@@ -30,14 +31,36 @@ const pressTimeout = 10 * time.Second
 func (c *Clicks) Press(ctx context.Context, k channels.Click) string {
 	ctx, cancel := context.WithTimeout(ctx, pressTimeout)
 	defer cancel()
-	t, err := c.Gate.Decide(ctx, gate.Decision{
-		ID: k.Approval, Voter: k.Voter, Choice: k.Choice, Scope: k.Scope, Reason: k.Reason, Digest: k.Digest, Nonce: k.Nonce,
-	})
+	var t gate.Tally
+	digest, err := c.shown(ctx, &k)
+	if err == nil {
+		t, err = c.Gate.Decide(ctx, gate.Decision{
+			ID: k.Approval, Voter: k.Voter, Choice: k.Choice, Scope: k.Scope, Reason: k.Reason, Digest: digest, Nonce: k.Nonce,
+		})
+	}
 	if err != nil {
 		c.Log.InfoContext(ctx, "press refused", "approval", string(k.Approval), "by", k.Voter.ID, "reason", string(gate.ReasonOf(err)), "err", err)
 		return refusal(err)
 	}
 	return recorded(k, &t)
+}
+
+// shown returns the digest of the call on the card that was pressed. A platform
+// may show a card before it answers the post: then only that it was about to be
+// posted there is written down.
+func (c *Clicks) shown(ctx context.Context, k *channels.Click) (gate.Digest, error) {
+	posted, err := c.Cards.Posted(ctx, k.Approval)
+	if err != nil {
+		return gate.Digest{}, err
+	}
+	for _, message := range []string{k.Ref.Message, ""} {
+		for _, p := range posted {
+			if p.Place == k.Ref.Place && p.Message == message {
+				return gate.ParseDigest(p.Digest)
+			}
+		}
+	}
+	return gate.Digest{}, &gate.Error{Kind: gate.NotFound, Reason: gate.ReasonNotFound, Op: "bot.Press", Public: "This is not a card of an approval here. Nothing was decided."}
 }
 
 // refusal says why a press did not count. What is broken on our side is told as

@@ -35,8 +35,8 @@ func TestEveryPressIsAnswered(t *testing.T) {
 		"the same person again":         {tool: "two", by: ann, first: gate.Approve, want: "You already approved this; others must too.", state: gate.Pending},
 		"one who comes too late":        {tool: "held", by: bo, first: gate.Approve, want: "ann already approved this at", state: gate.Approved},
 		"a stranger":                    {tool: "held", by: stranger, want: "You are not in sre", state: gate.Pending},
-		"another call on the card":      {tool: "held", by: ann, click: func(k *channels.Click) { k.Digest[0]++ }, want: "This is not the call you were shown.", state: gate.Pending},
-		"an approval that nobody knows": {tool: "held", by: ann, click: func(k *channels.Click) { k.Approval = "apr_01JNV4X3T2E6Q1Y5Z8A9B0C1D2" }, want: "no such approval", state: gate.Pending},
+		"a card that is not ours":       {tool: "held", by: ann, click: func(k *channels.Click) { k.Ref.Message = "2" }, want: "This is not a card of an approval here.", state: gate.Pending},
+		"an approval that nobody knows": {tool: "held", by: ann, click: func(k *channels.Click) { k.Approval = "apr_01JNV4X3T2E6Q1Y5Z8A9B0C1D2" }, want: "This is not a card of an approval here.", state: gate.Pending},
 		"a scope that is not allowed":   {tool: "held", by: ann, click: func(k *channels.Click) { k.Scope = gate.Always }, want: `This rule does not allow "always"`, state: gate.Pending},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,11 +48,15 @@ func TestEveryPressIsAnswered(t *testing.T) {
 				if tt.first != "" {
 					o.presses(s, ann, tt.first)
 				}
-				k := channels.Click{Approval: s.ID, Digest: s.Digest, Voter: tt.by, Choice: gate.Approve, Nonce: "n"}
+				shown := gate.Posted{Place: "fake:ops", Message: "1", Rev: 1, Digest: s.Digest.Hex()}
+				if err := o.store.PutPosted(t.Context(), s.ID, shown); err != nil {
+					t.Fatal(err)
+				}
+				k := channels.Click{Approval: s.ID, Ref: channels.Ref{Place: "fake:ops", Message: "1"}, Voter: tt.by, Choice: gate.Approve, Nonce: "n"}
 				if tt.click != nil {
 					tt.click(&k)
 				}
-				c := &bot.Clicks{Gate: o.gate, Log: slog.New(slog.DiscardHandler)}
+				c := &bot.Clicks{Gate: o.gate, Cards: o.store, Log: slog.New(slog.DiscardHandler)}
 				if got := c.Press(t.Context(), k); !strings.HasPrefix(got, tt.want) {
 					t.Errorf("told %q, want %q", got, tt.want)
 				}
@@ -66,6 +70,34 @@ func TestEveryPressIsAnswered(t *testing.T) {
 
 func says(c gate.Choice, text string) func(*channels.Click) {
 	return func(k *channels.Click) { k.Choice, k.Reason = c, text }
+}
+
+// TestAPressAnswersForWhatItsCardShowed presses a card that was drawn when
+// another call stood on it.
+func TestAPressAnswersForWhatItsCardShowed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		defer func() { _ = o.store.Close() }()
+		s := o.asks("held")
+		other := s.Digest
+		other[0]++
+		if err := o.store.PutPosted(t.Context(), s.ID, gate.Posted{Place: "fake:ops", Message: "1", Rev: 1, Digest: other.Hex()}); err != nil {
+			t.Fatal(err)
+		}
+		c := &bot.Clicks{Gate: o.gate, Cards: o.store, Log: slog.New(slog.DiscardHandler)}
+		got := c.Press(t.Context(), channels.Click{Approval: s.ID, Ref: channels.Ref{Place: "fake:ops", Message: "1"}, Voter: ann, Choice: gate.Approve})
+		if !strings.HasPrefix(got, "This is not the call you were shown.") || o.state(s.ID).State != gate.Pending {
+			t.Errorf("told %q, and it is %s", got, o.state(s.ID).State)
+		}
+	})
+}
+
+// noted has one card.
+type noted struct{ gate.Cards }
+
+func (noted) Posted(context.Context, gate.ID) ([]gate.Posted, error) {
+	return []gate.Posted{{Place: "fake:ops", Message: "1", Rev: 1, Digest: strings.Repeat("0", 64)}}, nil
 }
 
 // broken is a gate that decides nothing.
@@ -88,8 +120,8 @@ func TestWhatIsBrokenIsSaidWithoutItsCause(t *testing.T) {
 			errors.New("redis: secret-7"): "Could not record your answer. Nothing was decided; press again.",
 			&gate.Error{Kind: gate.Unavailable, Reason: gate.ReasonIdentityUnavailable, Err: errors.New("secret-7")}: "Could not look up who may decide. Nothing was decided; press again.",
 		} {
-			c := &bot.Clicks{Gate: broken{err}, Log: slog.New(slog.DiscardHandler)}
-			if got := c.Press(t.Context(), channels.Click{}); got != want {
+			c := &bot.Clicks{Gate: broken{err}, Cards: noted{}, Log: slog.New(slog.DiscardHandler)}
+			if got := c.Press(t.Context(), channels.Click{Ref: channels.Ref{Place: "fake:ops", Message: "1"}}); got != want {
 				t.Errorf("%v: told %q, want %q", err, got, want)
 			}
 		}
@@ -107,10 +139,10 @@ func TestAPressMayComeBeforeThePostWasAnswered(t *testing.T) {
 		o := newOffice(t)
 		defer func() { _ = o.store.Close() }()
 		s := o.asks("held")
-		c := &bot.Clicks{Gate: o.gate, Log: slog.New(slog.DiscardHandler)}
+		c := &bot.Clicks{Gate: o.gate, Cards: o.store, Log: slog.New(slog.DiscardHandler)}
 		var told string
 		slow := &slowPost{Fake: o.fake, press: func() {
-			told = c.Press(t.Context(), channels.Click{Approval: s.ID, Digest: s.Digest, Voter: ann, Choice: gate.Deny, Nonce: "n"})
+			told = c.Press(t.Context(), channels.Click{Approval: s.ID, Ref: channels.Ref{Place: "fake:ops", Message: "1"}, Voter: ann, Choice: gate.Deny, Nonce: "n"})
 		}}
 		stop := o.dispatches("a", slow)
 		o.passes(10 * time.Second)

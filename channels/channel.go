@@ -78,8 +78,8 @@ func TroubleOf(err error) (t Trouble, after time.Duration) {
 // channel has checked that it comes from the platform.
 type Click struct {
 	Approval gate.ID
-	Digest   gate.Digest // of the call on the card that was pressed
-	Voter    gate.Voter  // by the platform's stable id
+	Ref      Ref        // of the card that was pressed
+	Voter    gate.Voter // by the platform's stable id
 	Choice   gate.Choice
 	Scope    gate.Scope
 	Reason   string
