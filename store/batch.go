@@ -25,8 +25,8 @@ func newBatcher(db redis.UniversalClient) *batcher { return &batcher{db: db, fre
 
 // request is one command of a caller, who may have left.
 type request struct {
-	ctx  context.Context //nolint:containedctx // it goes with its command, and others send that
 	cmd  *redis.Cmd
+	left <-chan struct{}
 	done chan struct{}
 }
 
@@ -35,7 +35,7 @@ type request struct {
 func (b *batcher) run(ctx context.Context, sc *redis.Script, keys []string, args []any) ([]any, error) {
 	r, queued := b.enqueue(ctx, sc, keys, args)
 	if !queued {
-		defer b.release()
+		defer b.release(context.WithoutCancel(ctx))
 		return sc.Run(ctx, b.db, keys, args...).Slice()
 	}
 	select {
@@ -62,13 +62,13 @@ func (b *batcher) enqueue(ctx context.Context, sc *redis.Script, keys []string, 
 	for _, k := range keys {
 		all = append(all, k)
 	}
-	r = request{ctx, redis.NewCmd(ctx, append(all, args...)...), make(chan struct{})}
+	r = request{redis.NewCmd(ctx, append(all, args...)...), ctx.Done(), make(chan struct{})}
 	b.waiting = append(b.waiting, r)
 	return r, true
 }
 
 // release gives a line to those who wait, or back.
-func (b *batcher) release() {
+func (b *batcher) release(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(b.waiting), b.most)
@@ -78,18 +78,19 @@ func (b *batcher) release() {
 	}
 	batch := b.waiting[:n:n]
 	b.waiting = b.waiting[n:]
-	go b.send(context.WithoutCancel(batch[0].ctx), batch)
+	go b.send(ctx, batch)
 }
 
 func (b *batcher) send(ctx context.Context, batch []request) {
-	defer b.release()
+	defer b.release(ctx)
 	pipe := b.db.Pipeline()
 	for _, r := range batch {
-		if err := r.ctx.Err(); err != nil {
-			r.cmd.SetErr(err)
-			continue
+		select {
+		case <-r.left:
+			r.cmd.SetErr(context.Canceled)
+		default:
+			_ = pipe.Process(ctx, r.cmd) // only queues it
 		}
-		_ = pipe.Process(r.ctx, r.cmd) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for _, r := range batch {

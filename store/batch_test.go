@@ -63,7 +63,7 @@ func TestABatch(t *testing.T) {
 		}
 	}
 	leave()
-	s.scripts.release()
+	s.scripts.release(t.Context())
 	if n := <-w.sizes; n != 11 {
 		t.Errorf("%d were sent together, want 11", n)
 	}
