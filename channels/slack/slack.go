@@ -1,0 +1,142 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	api "github.com/slack-go/slack"
+
+	"github.com/approvalbot/approvalbot/channels"
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/gate/secret"
+)
+
+// Config is what a workspace's channel needs.
+type Config struct {
+	BotToken secret.String // xoxb-…
+	APIURL   string        // ends in a slash; empty is Slack itself
+	HTTP     *http.Client  // nil is one with a timeout
+}
+
+// Slack is a channel in one workspace. It is safe for concurrent use.
+type Slack struct{ api *api.Client }
+
+var (
+	_ channels.Channel = (*Slack)(nil)
+	_ channels.Finder  = (*Slack)(nil)
+)
+
+// callTimeout bounds one call; slack-go's own client would wait for ever.
+const callTimeout = 10 * time.Second
+
+// New makes a channel without talking to Slack. slack-go's retries stay off: it
+// would post twice what was not answered.
+func New(c Config) *Slack {
+	client := c.HTTP
+	if client == nil {
+		client = &http.Client{Timeout: callTimeout}
+	}
+	options := []api.Option{api.OptionHTTPClient(client)}
+	if c.APIURL != "" {
+		options = append(options, api.OptionAPIURL(c.APIURL))
+	}
+	return &Slack{api: api.New(c.BotToken.Reveal(), options...)}
+}
+
+// name is how places of this channel begin.
+const name = "slack"
+
+// Name implements channels.Channel.
+func (*Slack) Name() string { return name }
+
+// conversation is the id that a place names: "C0PROD" of "slack:C0PROD".
+func conversation(place string) string { return strings.TrimPrefix(place, name+":") }
+
+// about marks a message as the card of an approval, for Find.
+const about = "approvalbot_card"
+
+// message is what a card looks like, for post and update alike. chat.update takes
+// what it is not told again for its default.
+func message(c *channels.Card) []api.MsgOption {
+	text, blocks := render(c)
+	return []api.MsgOption{
+		api.MsgOptionText(text, false), // render has escaped it
+		api.MsgOptionBlocks(blocks...),
+		api.MsgOptionMetadata(api.SlackMetadata{EventType: about, EventPayload: map[string]any{"id": string(c.Approval)}}),
+		api.MsgOptionParse(false), api.MsgOptionLinkNames(false),
+		api.MsgOptionDisableLinkUnfurl(), api.MsgOptionDisableMediaUnfurl(),
+	}
+}
+
+// Post implements channels.Channel. A user's id opens a direct message.
+func (s *Slack) Post(ctx context.Context, to gate.Conversation, c *channels.Card) (channels.Ref, error) {
+	options := message(c)
+	if to.Thread != "" {
+		options = append(options, api.MsgOptionTS(to.Thread))
+	}
+	where, ts, err := s.api.PostMessageContext(ctx, conversation(to.Place), options...)
+	if err != nil || ts == "" { // Slack can fail without an error
+		return channels.Ref{}, failed("slack.Post", err)
+	}
+	return channels.Ref{Place: name + ":" + where, Message: ts}, nil
+}
+
+// Update implements channels.Channel.
+func (s *Slack) Update(ctx context.Context, ref channels.Ref, c *channels.Card) error {
+	_, ts, _, err := s.api.UpdateMessageContext(ctx, conversation(ref.Place), ref.Message, message(c)...)
+	if err != nil || ts == "" {
+		return failed("slack.Update", err)
+	}
+	return nil
+}
+
+// Reply implements channels.Channel.
+func (s *Slack) Reply(ctx context.Context, ref channels.Ref, text string) error {
+	_, ts, err := s.api.PostMessageContext(ctx, conversation(ref.Place), api.MsgOptionTS(ref.Message),
+		api.MsgOptionText(fallback(text), false), api.MsgOptionParse(false),
+		api.MsgOptionDisableLinkUnfurl(), api.MsgOptionDisableMediaUnfurl())
+	if err != nil || ts == "" {
+		return failed("slack.Reply", err)
+	}
+	return nil
+}
+
+// lookBack is how many messages are searched for a card that may be there.
+const lookBack = 100
+
+// Find implements channels.Finder. Without the scope to read a conversation there
+// is nothing to be found.
+func (s *Slack) Find(ctx context.Context, in gate.Conversation, id gate.ID) (channels.Ref, bool, error) {
+	messages, err := s.recent(ctx, in)
+	if refused, ok := errors.AsType[api.SlackErrorResponse](err); ok && refused.Err == "missing_scope" {
+		return channels.Ref{}, false, nil
+	}
+	if err != nil {
+		return channels.Ref{}, false, failed("slack.Find", err)
+	}
+	for _, m := range messages {
+		if m.Metadata.EventType == about && m.Metadata.EventPayload["id"] == string(id) {
+			return channels.Ref{Place: in.Place, Message: m.Timestamp}, true, nil
+		}
+	}
+	return channels.Ref{}, false, nil
+}
+
+func (s *Slack) recent(ctx context.Context, in gate.Conversation) ([]api.Message, error) {
+	if in.Thread != "" {
+		messages, _, _, err := s.api.GetConversationRepliesContext(ctx, &api.GetConversationRepliesParameters{
+			ChannelID: conversation(in.Place), Timestamp: in.Thread, Limit: lookBack, IncludeAllMetadata: true,
+		})
+		return messages, err
+	}
+	h, err := s.api.GetConversationHistoryContext(ctx, &api.GetConversationHistoryParameters{
+		ChannelID: conversation(in.Place), Limit: lookBack, IncludeAllMetadata: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h.Messages, nil
+}
