@@ -1,9 +1,11 @@
 package slacktest_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"time"
 
@@ -122,3 +124,21 @@ func (w world) post(t *testing.T, channel string, options ...slack.MsgOption) (s
 }
 
 func text(s string) slack.MsgOption { return slack.MsgOptionText(s, false) }
+
+// raw calls a method with a form, in ways in which the client would not.
+func (w world) raw(t *testing.T, method string, form ...string) (answer map[string]any) {
+	t.Helper()
+	values := url.Values{"token": {slacktest.BotToken}}
+	for i := 0; i < len(form); i += 2 {
+		values.Set(form[i], form[i+1])
+	}
+	resp, err := http.PostForm(w.URL()+"/api/"+method, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
