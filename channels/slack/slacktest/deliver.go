@@ -72,33 +72,53 @@ type request struct {
 	reason  string // for the retry
 }
 
-// newRequest prepares the delivery of a payload.
-func (s *Slack) newRequest(kind, to string, payload object, forged Forgery) (request, error) {
+// how is what an action says of its delivery.
+type how struct {
+	to     string
+	forged Forgery
+	mangle func(payload map[string]any)
+}
+
+// act delivers a payload and waits for the answer.
+func (s *Slack) act(ctx context.Context, kind string, payload object, h how) (Outcome, error) {
+	o, err := s.prepare(kind, payload, h)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return s.Replay(ctx, o, ""), nil
+}
+
+// prepare makes the request of an action that is still to be delivered.
+func (s *Slack) prepare(kind string, payload object, h how) (Outcome, error) {
+	o := Outcome{TriggerID: str(payload, "trigger_id"), ResponseURL: str(payload, "response_url")}
+	if h.mangle != nil {
+		h.mangle(payload)
+	}
 	raw, err := json.Marshal(payload)
 	if err != nil {
-		return request{}, fmt.Errorf("payload: %w", err)
+		return Outcome{}, fmt.Errorf("payload: %w", err)
 	}
-	r := request{kind: kind, payload: raw}
-	r.url = s.target(kind, to)
-	var form url.Values
+	r := request{kind: kind, payload: raw, url: s.target(kind, h.to), header: http.Header{}}
+	form := url.Values{"payload": {string(raw)}}
 	switch kind {
 	case kindEvent:
-		r.body, r.header = raw, http.Header{"Content-Type": {"application/json"}}
+		r.body = raw
+		r.header.Set("Content-Type", "application/json")
 	case kindCommand:
 		r.accepts, form = true, url.Values{}
 		for k, v := range payload {
 			form.Set(k, fmt.Sprint(v))
 		}
 	default:
-		r.accepts, form = payload["type"] == "view_submission", url.Values{"payload": {string(raw)}}
+		r.accepts = payload["type"] == "view_submission"
 	}
-	if form != nil {
-		r.body, r.header = []byte(form.Encode()), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	if r.body == nil {
+		r.body = []byte(form.Encode())
+		r.header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	if r.url != "" {
-		s.seal(&r, forged)
-	}
-	return r, nil
+	s.seal(&r, h.forged)
+	o.sent = r
+	return o, nil
 }
 
 func (s *Slack) target(kind, to string) string {
@@ -230,11 +250,10 @@ func (s *Slack) CheckSSL(ctx context.Context, to string) Outcome {
 // configured.
 func (s *Slack) VerifyURL(ctx context.Context) (Outcome, error) {
 	challenge := "challenge-slacktest"
-	r, err := s.newRequest(kindEvent, "", object{"type": "url_verification", "token": "deprecated", "challenge": challenge}, Genuine)
+	o, err := s.act(ctx, kindEvent, object{"type": "url_verification", "token": "deprecated", "challenge": challenge}, how{})
 	if err != nil {
 		return Outcome{}, err
 	}
-	o := s.deliver(ctx, r)
 	var answer struct{ Challenge string }
 	if json.Unmarshal(o.Answer, &answer) != nil {
 		answer.Challenge = strings.TrimSpace(string(o.Answer))

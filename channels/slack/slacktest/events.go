@@ -3,7 +3,6 @@ package slacktest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -51,16 +50,17 @@ func (s *Slack) Redeliver(ctx context.Context) ([]Outcome, error) {
 }
 
 func (s *Slack) try(ctx context.Context, e *event) (Outcome, error) {
-	r, err := s.newRequest(kindEvent, "", e.payload, Genuine)
+	o, err := s.prepare(kindEvent, e.payload, how{})
 	if err != nil {
 		return Outcome{}, err
 	}
+	r := o.sent
 	r.retry, r.reason = e.retries, e.reason
 	if e.retries > 0 && r.url != "" {
 		r.header.Set("X-Slack-Retry-Num", fmt.Sprint(e.retries))
 		r.header.Set("X-Slack-Retry-Reason", e.reason)
 	}
-	o := s.deliver(ctx, r)
+	o = s.deliver(ctx, r)
 	if o.Warning == "" || o.noRetry || e.retries == maxRetries {
 		return o, nil
 	}
@@ -81,32 +81,4 @@ func retryReason(r request, o Outcome) string {
 		return "http_timeout"
 	}
 	return "connection_failed"
-}
-
-// Archive archives a channel and tells the bot.
-func (s *Slack) Archive(ctx context.Context, channel string) (Outcome, error) {
-	s.change(channel, func(c *conversation) { c.Archived = true })
-	return s.Event(ctx, object{"type": "channel_archive", "channel": channel})
-}
-
-// Expel removes the bot from a channel and tells it.
-func (s *Slack) Expel(ctx context.Context, channel string) (Outcome, error) {
-	s.change(channel, func(c *conversation) {
-		c.Members = slices.DeleteFunc(slices.Clone(c.Members), func(id string) bool { return id == BotUser })
-	})
-	return s.Event(ctx, object{"type": "member_left_channel", "channel": channel, "user": BotUser, "team": Team})
-}
-
-// Uninstall takes the app out of the workspace and tells the bot.
-func (s *Slack) Uninstall(ctx context.Context) (Outcome, error) {
-	s.BreakToken("account_inactive")
-	return s.Event(ctx, object{"type": "app_uninstalled"})
-}
-
-func (s *Slack) change(channel string, how func(*conversation)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if conv := s.channels[channel]; conv != nil {
-		how(conv)
-	}
 }

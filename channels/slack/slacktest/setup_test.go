@@ -38,6 +38,9 @@ func newWorld(t *testing.T, c slacktest.Config) world {
 	t.Helper()
 	clock := slacktest.NewClock()
 	c.Now = clock.Now
+	if c.Patience == 0 {
+		c.Patience = time.Minute // a slow machine is no slow bot
+	}
 	s := slacktest.New(t, c)
 	for _, u := range []slacktest.User{
 		{ID: ada, Name: "ada", Email: "ada@example.com"},

@@ -34,7 +34,6 @@ type view struct {
 // trigger is the right to open one view.
 type trigger struct {
 	user   string
-	view   string // in which view it came about, if in one
 	issued time.Time
 	used   bool
 }
@@ -81,9 +80,9 @@ func (s *Slack) stack(user string) (all []*view) {
 	return all
 }
 
-func (s *Slack) newTrigger(user, view string) string {
+func (s *Slack) newTrigger(user string) string {
 	id := s.id("601.") + ".slacktest"
-	s.triggers[id] = &trigger{user: user, view: view, issued: s.config.Now()}
+	s.triggers[id] = &trigger{user: user, issued: s.config.Now()}
 	return id
 }
 
@@ -114,26 +113,6 @@ func (s *Slack) openView(c *call) (object, error) {
 	t.used = true
 	s.closeAll(t.user)
 	return object{"view": s.show(t.user, content, nil).wire()}, nil
-}
-
-func (s *Slack) pushView(c *call) (object, error) {
-	t, err := s.redeem(c)
-	if err != nil {
-		return nil, err
-	}
-	stack := s.stack(t.user)
-	switch {
-	case t.view == "" || len(stack) == 0:
-		return nil, refuse("not_found") // a push needs a trigger from a modal; its error is not documented
-	case len(stack) >= maxStack:
-		return nil, refuse("push_limit_reached")
-	}
-	content, err := s.checkView(c.args["view"], "modal", "")
-	if err != nil {
-		return nil, err
-	}
-	t.used = true
-	return object{"view": s.show(t.user, content, stack[len(stack)-1]).wire()}, nil
 }
 
 func (s *Slack) updateView(c *call) (object, error) {

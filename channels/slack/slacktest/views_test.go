@@ -331,43 +331,42 @@ func TestClosingTellsTheBotIfItAsked(t *testing.T) {
 func TestModalsStackThreeHigh(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, slacktest.Config{})
+	page, _ := json.Marshal(reason())
+	w.SendTo(slacktest.URLs{Interactions: answering(t, 200, `{"response_action":"push","view":`+string(page)+`}`)})
+	top := w.show(t).ID
+	for height := 2; height <= 4; height++ {
+		out, err := w.Submit(t.Context(), slacktest.Submission{View: top, Values: map[string]string{"reason": "wrong"}})
+		if err != nil || (out.Warning == "") != (height < 4) {
+			t.Fatalf("height %d: %+v, %v", height, out, err)
+		}
+		open := w.Views(ada)
+		if len(open) != min(height, 3) || height < 4 && open[height-1].Previous != top {
+			t.Fatalf("height %d: %+v", height, open)
+		}
+		top = open[len(open)-1].ID
+	}
+}
+
+func TestAClickInAModal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slacktest.Config{})
 	bot := &strict{}
 	w.SendTo(slacktest.URLs{Interactions: serve(t, bot.ServeHTTP)})
 	view := reason()
-	more := slack.NewButtonBlockElement("more", "", label1("More"))
-	view.Blocks.BlockSet = append(view.Blocks.BlockSet, slack.NewActionBlock("actions", more))
-	out := w.press(t, "", "deny")
-	v, err := w.api.OpenViewContext(t.Context(), out.TriggerID, view)
+	view.Blocks.BlockSet = append(view.Blocks.BlockSet, slack.NewActionBlock("actions", slack.NewButtonBlockElement("more", "", label1("More"))))
+	v, err := w.api.OpenViewContext(t.Context(), w.press(t, "", "deny").TriggerID, view)
 	if err != nil {
 		t.Fatal(err)
 	}
-	top := v.ID
-	for height := 2; height <= 4; height++ {
-		out, err := w.Click(t.Context(), slacktest.Click{User: ada, View: top, Action: "more"})
-		if err != nil || out.Warning != "" || out.ResponseURL != "" {
-			t.Fatalf("click = %+v, %v", out, err)
-		}
-		next, err := w.api.PushViewContext(t.Context(), out.TriggerID, view)
-		if height == 4 {
-			if code(err) != "push_limit_reached" {
-				t.Errorf("a fourth = %v", err)
-			}
-			break
-		}
-		if err != nil || next.PreviousViewID != top || next.RootViewID != v.ID {
-			t.Fatalf("push = %+v, %v", next, err)
-		}
-		top = next.ID
+	out, err := w.Click(t.Context(), slacktest.Click{User: ada, View: v.ID, Action: "more"})
+	if err != nil || out.Warning != "" || out.ResponseURL != "" {
+		t.Errorf("click = %+v, %v", out, err)
 	}
-	if got := bot.got[len(bot.got)-1]; got.Container.ViewID != top || got.View.ID != top {
+	if got := bot.got[len(bot.got)-1]; got.Container.ViewID != v.ID || got.View.PrivateMetadata != "apr_01" || got.Channel.ID != "" {
 		t.Errorf("click = %+v", got.Container)
 	}
-	if _, err := w.Click(t.Context(), slacktest.Click{User: bob, View: top, Action: "more"}); !errors.Is(err, slacktest.ErrCannot) {
+	if _, err := w.Click(t.Context(), slacktest.Click{User: bob, View: v.ID, Action: "more"}); !errors.Is(err, slacktest.ErrCannot) {
 		t.Errorf("a click in somebody else's modal = %v", err)
-	}
-	out = w.press(t, "", "deny")
-	if _, err := w.api.PushViewContext(t.Context(), out.TriggerID, view); code(err) != "not_found" {
-		t.Errorf("a push from a message = %v", err)
 	}
 }
 
