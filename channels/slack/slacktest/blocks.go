@@ -3,7 +3,6 @@ package slacktest
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,6 +10,9 @@ import (
 
 // How many blocks there may be.
 const maxMessageBlocks, maxViewBlocks = 50, 100
+
+// The kinds of text objects: nothing is markup in the first.
+const plain, rich = "plain_text", "mrkdwn"
 
 // CheckBlocks reads the blocks of a message and refuses with a [Refusal] what
 // Slack would refuse to post.
@@ -30,43 +32,99 @@ func CheckBlocks(raw []byte) ([]map[string]any, error) {
 	return blocks, nil
 }
 
-// checker collects what is wrong with blocks, each with a JSON pointer.
+// rule is one thing that must be so in an object at a place.
+type rule func(c *checker, at string, o object)
+
+// blockRules has the blocks that the double knows; others are refused, whether
+// Slack knows them or not.
+var blockRules = map[string][]rule{
+	"divider":   {},
+	"header":    {text("text", 150, plain)},
+	"section":   {sectionText, maybe("fields", list("fields", 10, textItem(2000))), maybe("accessory", element("accessory", accessories...))},
+	"context":   {list("elements", 10, textOrImage)},
+	"actions":   {list("elements", 25, elementItem(actions...)), ownActionIDs},
+	"input":     {text("label", 2000, plain), maybe("hint", text("hint", 2000, plain)), element("element", inputs...)},
+	"image":     image,
+	"rich_text": {list("elements", 1000, richItem)},
+	"markdown":  {chars("text", 1, maxMarkdown)},
+}
+
+// elementRules has what can be in blocks beside text.
+var elementRules = map[string][]rule{
+	"button": {
+		text("text", 75, plain), chars("value", 0, 2000), chars("url", 0, 3000), chars("accessibility_label", 0, 75),
+		maybe("style", oneOf("style", "primary", "danger")),
+	},
+	"plain_text_input": {placeholder, number("min_length", 0, 3000), number("max_length", 1, 3000)},
+	"static_select":    {placeholder, optionsOrGroups},
+	"overflow":         {options(5)},
+	"checkboxes":       {options(10)},
+	"radio_buttons":    {options(10)},
+	"image":            image,
+}
+
+// Which elements can be where.
+var (
+	actions     = []string{"button", "static_select", "overflow", "checkboxes", "radio_buttons"}
+	accessories = append([]string{"image"}, actions...)
+	inputs      = []string{"plain_text_input", "static_select", "checkboxes", "radio_buttons"}
+)
+
+var (
+	image       = []rule{chars("image_url", 1, 3000), chars("alt_text", 1, 2000), maybe("title", text("title", 2000, plain))}
+	placeholder = maybe("placeholder", text("placeholder", 150, plain))
+	confirm     = maybe("confirm", nested("confirm",
+		text("title", 100, plain), text("text", 300, plain, rich), text("confirm", 30, plain), text("deny", 30, plain)))
+	option = []rule{text("text", 75, plain, rich), maybe("description", text("description", 75, plain, rich)), chars("value", 1, 75)}
+	group  = []rule{text("label", 75, plain), options(100)}
+)
+
+func options(most int) rule { return list("options", most, object1(option...)) }
+
+func optionsOrGroups(c *checker, at string, o object) {
+	if o["option_groups"] == nil {
+		options(100)(c, at, o)
+		return
+	}
+	list("option_groups", 100, object1(group...))(c, at, o)
+}
+
+func sectionText(c *checker, at string, o object) {
+	if o["text"] != nil || o["fields"] == nil {
+		text("text", 3000, plain, rich)(c, at, o)
+	}
+}
+
+// checker collects what is wrong, each with a JSON pointer.
 type checker struct{ problems []string }
 
 func (c *checker) fail(at, format string, with ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, with...)+" [json-pointer:"+at+"]")
 }
 
-// blockChecks has the blocks that the double knows; others are refused, whether
-// Slack knows them or not.
-var blockChecks = map[string]func(c *checker, at string, b object){
-	"divider":   func(*checker, string, object) {},
-	"header":    func(c *checker, at string, b object) { c.text(at, b, "text", 150, plain) },
-	"section":   (*checker).section,
-	"context":   (*checker).context,
-	"actions":   (*checker).actions,
-	"input":     (*checker).input,
-	"image":     (*checker).image,
-	"rich_text": (*checker).richText,
-	"markdown":  func(c *checker, at string, b object) { c.str(at, b, "text", 1, maxMarkdown) },
+func (c *checker) all(at string, o object, rules []rule) {
+	for _, r := range rules {
+		r(c, at, o)
+	}
 }
 
 func (c *checker) blocks(at string, items []any, most int) (blocks []object) {
-	c.count(at, items, most)
-	seen, markdown := map[string]bool{}, 0
+	if len(items) > most {
+		c.fail(at, "no more than %d items allowed", most)
+	}
+	ids, markdown := map[string]bool{}, 0
 	for i, item := range items {
 		at := fmt.Sprintf("%s/%d", at, i)
-		b, ok := item.(object)
-		kind, _ := b["type"].(string)
-		check := blockChecks[kind]
-		if !ok || check == nil {
-			c.fail(at+"/type", "unsupported type: %s", kind)
+		b, _ := item.(object)
+		rules, known := blockRules[str(b, "type")]
+		if !known {
+			c.fail(at+"/type", "unsupported type: %s", str(b, "type"))
 			continue
 		}
-		check(c, at, b)
-		c.str(at, b, "block_id", 0, 255)
-		c.unique(at, b, "block_id", seen)
-		if kind == "markdown" {
+		c.all(at, b, rules)
+		chars("block_id", 0, 255)(c, at, b)
+		c.unique(at, b, "block_id", ids)
+		if b["type"] == "markdown" {
 			markdown += utf8.RuneCountInString(str(b, "text"))
 		}
 		blocks = append(blocks, b)
@@ -77,32 +135,13 @@ func (c *checker) blocks(at string, items []any, most int) (blocks []object) {
 	return blocks
 }
 
-func (c *checker) count(at string, items []any, most int) {
-	if len(items) > most {
-		c.fail(at, "no more than %d items allowed", most)
-	}
-}
-
-// items returns a list that must have something in it.
-func (c *checker) items(at string, o object, key string, most int) []any {
-	items, ok := o[key].([]any)
-	switch {
-	case !ok:
-		c.fail(at, "missing required field: %s", key)
-	case len(items) == 0:
-		c.fail(at+"/"+key, "no fewer than 1 items allowed")
-	}
-	c.count(at+"/"+key, items, most)
-	return items
-}
-
-// unique checks that an id, if there is one, is nobody else's in seen.
-func (c *checker) unique(at string, o object, key string, seen map[string]bool) {
+// unique checks that an id, if there is one, is nobody else's.
+func (c *checker) unique(at string, o object, key string, ids map[string]bool) {
 	id := str(o, key)
-	if id != "" && seen[id] {
+	if id != "" && ids[id] {
 		c.fail(at+"/"+key, "`%s` `%s` already exists", key, id)
 	}
-	seen[id] = true
+	ids[id] = true
 }
 
 func str(o object, key string) string {
@@ -110,228 +149,165 @@ func str(o object, key string) string {
 	return s
 }
 
-// str checks a text that must be there unless least is zero.
-func (c *checker) str(at string, o object, key string, least, most int) {
-	v, given := o[key]
-	s, ok := v.(string)
-	n := utf8.RuneCountInString(s)
-	switch {
-	case !given || v == nil:
-		if least > 0 {
+// maybe applies a rule if the key is there.
+func maybe(key string, r rule) rule {
+	return func(c *checker, at string, o object) {
+		if o[key] != nil {
+			r(c, at, o)
+		}
+	}
+}
+
+// chars wants a string of that many characters, and none is fine if least is 0.
+func chars(key string, least, most int) rule {
+	return func(c *checker, at string, o object) {
+		s, ok := o[key].(string)
+		n := utf8.RuneCountInString(s)
+		switch {
+		case o[key] == nil && least == 0:
+		case o[key] == nil:
 			c.fail(at, "missing required field: %s", key)
-		}
-	case !ok:
-		c.fail(at+"/"+key, "must be a string")
-	case n < least:
-		c.fail(at+"/"+key, "must be more than %d characters", least-1)
-	case n > most:
-		c.fail(at+"/"+key, "must be less than %d characters", most+1)
-	}
-}
-
-const (
-	plain = "plain_text"
-	rich  = "mrkdwn"
-)
-
-// text checks a text object that must be there and of one of the kinds.
-func (c *checker) text(at string, o object, key string, most int, kinds ...string) {
-	if o[key] == nil {
-		c.fail(at, "missing required field: %s", key)
-		return
-	}
-	c.textObject(at+"/"+key, o[key], most, kinds...)
-}
-
-func (c *checker) maybe(at string, o object, key string, most int, kinds ...string) {
-	if o[key] != nil {
-		c.textObject(at+"/"+key, o[key], most, kinds...)
-	}
-}
-
-func (c *checker) textObject(at string, v any, most int, kinds ...string) {
-	o, _ := v.(object)
-	kind := str(o, "type")
-	if !slices.Contains(kinds, kind) {
-		c.fail(at+"/type", "must be one of: %s", strings.Join(kinds, ", "))
-		return
-	}
-	c.str(at, o, "text", 1, most)
-	if _, has := o["emoji"]; has && kind == rich {
-		c.fail(at, "invalid additional property: emoji")
-	}
-	if _, has := o["verbatim"]; has && kind == plain {
-		c.fail(at, "invalid additional property: verbatim")
-	}
-}
-
-func (c *checker) section(at string, b object) {
-	if b["text"] == nil && b["fields"] == nil {
-		c.fail(at, "missing required field: text")
-	}
-	c.maybe(at, b, "text", 3000, plain, rich)
-	if b["fields"] != nil {
-		for i, f := range c.items(at, b, "fields", 10) {
-			c.textObject(fmt.Sprintf("%s/fields/%d", at, i), f, 2000, plain, rich)
-		}
-	}
-	if b["accessory"] != nil {
-		c.element(at+"/accessory", b["accessory"], "image", "button", "static_select", "overflow", "checkboxes", "radio_buttons")
-	}
-}
-
-func (c *checker) context(at string, b object) {
-	for i, e := range c.items(at, b, "elements", 10) {
-		at := fmt.Sprintf("%s/elements/%d", at, i)
-		if o, _ := e.(object); str(o, "type") == "image" {
-			c.image(at, o)
-			continue
-		}
-		c.textObject(at, e, 3000, plain, rich)
-	}
-}
-
-func (c *checker) actions(at string, b object) {
-	seen := map[string]bool{}
-	for i, e := range c.items(at, b, "elements", 25) {
-		at := fmt.Sprintf("%s/elements/%d", at, i)
-		c.element(at, e, "button", "static_select", "overflow", "checkboxes", "radio_buttons")
-		o, _ := e.(object)
-		c.unique(at, o, "action_id", seen)
-	}
-}
-
-func (c *checker) input(at string, b object) {
-	c.text(at, b, "label", 2000, plain)
-	c.maybe(at, b, "hint", 2000, plain)
-	c.element(at+"/element", b["element"], "plain_text_input", "static_select", "checkboxes", "radio_buttons")
-}
-
-func (c *checker) image(at string, b object) {
-	c.str(at, b, "image_url", 1, 3000)
-	c.str(at, b, "alt_text", 1, 2000)
-	c.maybe(at, b, "title", 2000, plain)
-}
-
-// element checks an interactive element, or an image, of one of the kinds.
-func (c *checker) element(at string, v any, kinds ...string) {
-	e, _ := v.(object)
-	kind := str(e, "type")
-	if !slices.Contains(kinds, kind) {
-		c.fail(at+"/type", "unsupported type: %s", kind)
-		return
-	}
-	if kind == "image" {
-		c.image(at, e)
-		return
-	}
-	c.str(at, e, "action_id", 0, 255)
-	c.confirm(at, e)
-	switch kind {
-	case "button":
-		c.button(at, e)
-	case "plain_text_input":
-		c.typed(at, e)
-	case "static_select":
-		c.choice(at, e)
-	case "overflow":
-		c.options(at, e, 5)
-	default:
-		c.options(at, e, 10)
-	}
-}
-
-func (c *checker) button(at string, e object) {
-	c.text(at, e, "text", 75, plain)
-	c.str(at, e, "value", 0, 2000)
-	c.str(at, e, "url", 0, 3000)
-	c.str(at, e, "accessibility_label", 0, 75)
-	if style, given := e["style"]; given && style != "primary" && style != "danger" {
-		c.fail(at+"/style", "must be one of: primary, danger")
-	}
-}
-
-func (c *checker) confirm(at string, e object) {
-	if e["confirm"] == nil {
-		return
-	}
-	at += "/confirm"
-	o, _ := e["confirm"].(object)
-	c.text(at, o, "title", 100, plain)
-	c.text(at, o, "text", 300, plain, rich)
-	c.text(at, o, "confirm", 30, plain)
-	c.text(at, o, "deny", 30, plain)
-}
-
-func (c *checker) typed(at string, e object) {
-	c.maybe(at, e, "placeholder", 150, plain)
-	for i, key := range []string{"min_length", "max_length"} {
-		n, ok := e[key].(float64)
-		if e[key] != nil && (!ok || n < float64(i) || n > 3000) {
-			c.fail(at+"/"+key, "must be from %d to 3000", i)
+		case !ok:
+			c.fail(at+"/"+key, "must be a string")
+		case n < least:
+			c.fail(at+"/"+key, "must be more than %d characters", least-1)
+		case n > most:
+			c.fail(at+"/"+key, "must be less than %d characters", most+1)
 		}
 	}
 }
 
-func (c *checker) choice(at string, e object) {
-	c.maybe(at, e, "placeholder", 150, plain)
-	if e["option_groups"] == nil {
-		c.options(at, e, 100)
+func number(key string, least, most float64) rule {
+	return maybe(key, func(c *checker, at string, o object) {
+		if n, ok := o[key].(float64); !ok || n < least || n > most {
+			c.fail(at+"/"+key, "must be from %.0f to %.0f", least, most)
+		}
+	})
+}
+
+func oneOf(key string, values ...string) rule {
+	return func(c *checker, at string, o object) {
+		if !slices.Contains(values, str(o, key)) {
+			c.fail(at+"/"+key, "must be one of: %s", strings.Join(values, ", "))
+		}
+	}
+}
+
+// nested wants an object for which the rules hold.
+func nested(key string, rules ...rule) rule {
+	return func(c *checker, at string, o object) {
+		if o[key] == nil {
+			c.fail(at, "missing required field: %s", key)
+			return
+		}
+		object1(rules...)(c, at+"/"+key, o[key])
+	}
+}
+
+// item is one thing that must be so for a part of a list.
+type item func(c *checker, at string, v any)
+
+// object1 is an item that is an object for which the rules hold.
+func object1(rules ...rule) item {
+	return func(c *checker, at string, v any) {
+		o, _ := v.(object) // what is none misses all that it needs
+		c.all(at, o, rules)
+	}
+}
+
+// list wants a list with something in it.
+func list(key string, most int, each item) rule {
+	return func(c *checker, at string, o object) {
+		items, ok := o[key].([]any)
+		switch {
+		case !ok:
+			c.fail(at, "missing required field: %s", key)
+		case len(items) == 0:
+			c.fail(at+"/"+key, "no fewer than 1 items allowed")
+		case len(items) > most:
+			c.fail(at+"/"+key, "no more than %d items allowed", most)
+		}
+		for i, v := range items {
+			each(c, fmt.Sprintf("%s/%s/%d", at, key, i), v)
+		}
+	}
+}
+
+// text wants a text object of one of the kinds.
+func text(key string, most int, kinds ...string) rule {
+	return nested(key, oneOf("type", kinds...), chars("text", 1, most), onlyIn("emoji", plain), onlyIn("verbatim", rich))
+}
+
+func textItem(most int) item {
+	return object1(oneOf("type", plain, rich), chars("text", 1, most), onlyIn("emoji", plain), onlyIn("verbatim", rich))
+}
+
+func onlyIn(key, kind string) rule {
+	return maybe(key, func(c *checker, at string, o object) {
+		if o["type"] != kind {
+			c.fail(at, "invalid additional property: %s", key)
+		}
+	})
+}
+
+func textOrImage(c *checker, at string, v any) {
+	if o, _ := v.(object); o["type"] == "image" {
+		c.all(at, o, image)
 		return
 	}
-	for i, g := range c.items(at, e, "option_groups", 100) {
-		at := fmt.Sprintf("%s/option_groups/%d", at, i)
-		group, _ := g.(object)
-		c.text(at, group, "label", 75, plain)
-		c.options(at, group, 100)
-	}
+	textItem(3000)(c, at, v)
 }
 
-func (c *checker) options(at string, e object, most int) {
-	for i, v := range c.items(at, e, "options", most) {
-		at := fmt.Sprintf("%s/options/%d", at, i)
-		o, _ := v.(object)
-		c.text(at, o, "text", 75, plain, rich)
-		c.maybe(at, o, "description", 75, plain, rich)
-		c.str(at, o, "value", 1, 75)
-	}
+func element(key string, kinds ...string) rule {
+	return func(c *checker, at string, o object) { elementItem(kinds...)(c, at+"/"+key, o[key]) }
 }
 
-// richText checks what is text in a rich text; the rest only has to be there.
-func (c *checker) richText(at string, b object) {
-	for i, e := range c.items(at, b, "elements", 1000) {
-		at := fmt.Sprintf("%s/elements/%d", at, i)
-		o, _ := e.(object)
-		switch kind := str(o, "type"); kind {
-		case "rich_text_section", "rich_text_preformatted", "rich_text_quote":
-			c.richParts(at, o)
-		case "rich_text_list":
-			c.richText(at, o)
-		default:
+func elementItem(kinds ...string) item {
+	return func(c *checker, at string, v any) {
+		e, _ := v.(object)
+		kind := str(e, "type")
+		if !slices.Contains(kinds, kind) {
 			c.fail(at+"/type", "unsupported type: %s", kind)
+			return
 		}
+		c.all(at, e, elementRules[kind])
+		c.all(at, e, []rule{chars("action_id", 0, 255), confirm})
 	}
 }
 
-func (c *checker) richParts(at string, o object) {
-	parts, ok := o["elements"].([]any)
-	if !ok {
-		c.fail(at, "missing required field: elements")
+func ownActionIDs(c *checker, at string, o object) {
+	ids := map[string]bool{}
+	for i, e := range elementsOf(o) {
+		c.unique(fmt.Sprintf("%s/elements/%d", at, i), e, "action_id", ids)
 	}
-	needs := map[string]string{
-		"text": "text", "link": "url", "user": "user_id", "usergroup": "usergroup_id", "channel": "channel_id",
-		"emoji": "name", "broadcast": "range",
+}
+
+// richNeeds says what the parts of a rich text must have.
+var richNeeds = map[string]string{
+	"text": "text", "link": "url", "user": "user_id", "usergroup": "usergroup_id", "channel": "channel_id",
+	"emoji": "name", "broadcast": "range",
+}
+
+func richItem(c *checker, at string, v any) {
+	o, _ := v.(object)
+	switch kind := str(o, "type"); kind {
+	case "rich_text_section", "rich_text_preformatted", "rich_text_quote":
+		list("elements", 1000, richPart)(c, at, o)
+	case "rich_text_list":
+		list("elements", 1000, richItem)(c, at, o)
+	default:
+		c.fail(at+"/type", "unsupported type: %s", kind)
 	}
-	for i, p := range parts {
-		at := fmt.Sprintf("%s/elements/%d", at, i)
-		part, _ := p.(object)
-		key, known := needs[str(part, "type")]
-		if !known {
-			c.fail(at+"/type", "unsupported type: %s", str(part, "type"))
-			continue
-		}
-		c.str(at, part, key, 1, maxBlocksSize)
+}
+
+func richPart(c *checker, at string, v any) {
+	o, _ := v.(object)
+	key, known := richNeeds[str(o, "type")]
+	if !known {
+		c.fail(at+"/type", "unsupported type: %s", str(o, "type"))
+		return
 	}
+	chars(key, 1, maxBlocksSize)(c, at, o)
 }
 
 // nameBlocks gives ids to blocks and elements that have none, as Slack does.
@@ -341,7 +317,7 @@ func (s *Slack) nameBlocks(blocks []object) {
 			b["block_id"] = s.id("b")
 		}
 		for _, e := range elementsOf(b) {
-			if interactive(e) && str(e, "action_id") == "" {
+			if kind := str(e, "type"); slices.Contains(append(actions, inputs...), kind) && str(e, "action_id") == "" {
 				e["action_id"] = s.id("a")
 			}
 		}
@@ -357,17 +333,4 @@ func elementsOf(b object) (all []object) {
 		}
 	}
 	return all
-}
-
-func interactive(e object) bool {
-	kinds := []string{"button", "static_select", "overflow", "checkboxes", "radio_buttons", "plain_text_input"}
-	return slices.Contains(kinds, str(e, "type"))
-}
-
-// copyOf copies the top of an object.
-func copyOf(o object) object {
-	if o == nil {
-		return object{}
-	}
-	return maps.Clone(o)
 }

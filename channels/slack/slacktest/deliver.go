@@ -116,7 +116,9 @@ func (s *Slack) prepare(kind string, payload object, h how) (Outcome, error) {
 		r.body = []byte(form.Encode())
 		r.header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	s.seal(&r, h.forged)
+	if r.url != "" {
+		s.seal(&r, h.forged)
+	}
 	o.sent = r
 	return o, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -199,21 +200,24 @@ func (s *Slack) checkView(raw, kind, inPlaceOf string) (object, error) {
 	return v, nil
 }
 
+var (
+	viewRules  = []rule{chars("callback_id", 0, 255), chars("external_id", 0, 255), chars("private_metadata", 0, 3000)}
+	modalRules = []rule{
+		text("title", 24, plain), maybe("submit", text("submit", 24, plain)), maybe("close", text("close", 24, plain)),
+	}
+)
+
 func (c *checker) view(at string, v object, kind string) {
 	items, ok := v["blocks"].([]any)
 	if !ok {
 		c.fail(at, "missing required field: blocks")
 	}
 	c.blocks(at+"/blocks", items, maxViewBlocks)
-	c.str(at, v, "callback_id", 0, 255)
-	c.str(at, v, "external_id", 0, 255)
-	c.str(at, v, "private_metadata", 0, 3000)
+	c.all(at, v, viewRules)
 	if kind != "modal" {
 		return
 	}
-	c.text(at, v, "title", 24, plain)
-	c.maybe(at, v, "submit", 24, plain)
-	c.maybe(at, v, "close", 24, plain)
+	c.all(at, v, modalRules)
 	if v["submit"] == nil && slices.ContainsFunc(blocksOf(v), isInput) {
 		c.fail(at, "missing required field: submit")
 	}
@@ -256,7 +260,7 @@ func (s *Slack) closeAll(user string) {
 
 // wire is how the Web API and payloads show a view.
 func (v *view) wire() object {
-	o := copyOf(v.Content)
+	o := maps.Clone(v.Content)
 	o["id"], o["hash"], o["root_view_id"], o["previous_view_id"] = v.ID, v.Hash, v.root, nil
 	if v.Previous != "" {
 		o["previous_view_id"] = v.Previous
