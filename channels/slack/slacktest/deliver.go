@@ -91,10 +91,14 @@ func (s *Slack) act(ctx context.Context, kind string, payload object, h how) (Ou
 // prepare makes the request of an action that is still to be delivered.
 func (s *Slack) prepare(kind string, payload object, h how) (Outcome, error) {
 	o := Outcome{TriggerID: str(payload, "trigger_id"), ResponseURL: str(payload, "response_url")}
-	if h.mangle != nil {
-		h.mangle(payload)
-	}
 	raw, err := json.Marshal(payload)
+	if err == nil && h.mangle != nil {
+		payload = object{} // a copy, so that what is stored stays as it is
+		if err = json.Unmarshal(raw, &payload); err == nil {
+			h.mangle(payload)
+			raw, err = json.Marshal(payload)
+		}
+	}
 	if err != nil {
 		return Outcome{}, fmt.Errorf("payload: %w", err)
 	}
@@ -116,9 +120,10 @@ func (s *Slack) prepare(kind string, payload object, h how) (Outcome, error) {
 		r.body = []byte(form.Encode())
 		r.header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	if r.url != "" {
-		s.seal(&r, h.forged)
+	if r.url == "" {
+		h.forged = Genuine // there is nothing to forge on a socket
 	}
+	s.seal(&r, h.forged)
 	o.sent = r
 	return o, nil
 }

@@ -447,7 +447,7 @@ func TestEnvelopesHoldWhatHTTPWould(t *testing.T) {
 	w.connect(t, ack)
 	w.await(t, 1)
 	out := w.press(t, "", "approve")
-	over := w.Replay(t.Context(), out, answering(t, 200, ""))
+	over := w.Replay(t.Context(), out, serve(t, (&strict{}).ServeHTTP))
 	var socket, http map[string]any
 	if json.Unmarshal(w.Envelopes()[0].Payload, &socket) != nil || json.Unmarshal(over.Payload, &http) != nil {
 		t.Fatal("no JSON")
