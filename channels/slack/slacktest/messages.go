@@ -114,37 +114,41 @@ func (c *conversation) remove(ts string) {
 
 // content is what a call says that a message shall be.
 type content struct {
-	text                          string
-	blocks, attachments           []object
-	metadata                      json.RawMessage
-	hasText, hasBlocks, clearMeta bool
-	linkNames                     bool
-	hasAttachments                bool
+	text                string
+	blocks, attachments []object
+	metadata            json.RawMessage
+	linkNames           bool
+
+	hasBlocks, hasAttachments bool // given, maybe empty
+	clearMetadata             bool
 }
 
 // content reads and checks what is common to all ways of writing a message.
 func (s *Slack) content(a args) (content, error) {
-	c := content{text: a["text"], hasText: a["text"] != "", hasBlocks: a.has("blocks")}
+	c := content{text: a["text"], hasBlocks: a.has("blocks"), hasAttachments: a.has("attachments")}
 	c.linkNames = a.truth("link_names") || a["parse"] == "full"
 	var err error
-	if a.has("markdown_text") {
-		if c.hasText || c.hasBlocks {
-			return c, refuse("markdown_text_conflict")
-		}
+	switch {
+	case a.has("markdown_text") && (c.text != "" || c.hasBlocks):
+		return c, refuse("markdown_text_conflict")
+	case utf8.RuneCountInString(a["markdown_text"]) > maxMarkdown:
+		return c, refuse("msg_too_long")
+	case a.has("markdown_text"):
 		c.hasBlocks, c.blocks = true, []object{{"type": "markdown", "text": a["markdown_text"]}}
-		if utf8.RuneCountInString(a["markdown_text"]) > maxMarkdown {
-			return c, refuse("msg_too_long")
-		}
-	} else if c.hasBlocks {
-		if c.blocks, err = CheckBlocks([]byte(a["blocks"])); err != nil {
-			return c, err
-		}
+	case c.hasBlocks:
+		c.blocks, err = CheckBlocks([]byte(a["blocks"]))
 	}
-	s.nameBlocks(c.blocks)
-	if c.attachments, c.hasAttachments, err = readAttachments(a); err != nil {
+	if err != nil {
 		return c, err
 	}
-	c.metadata, c.clearMeta, err = readMetadata(a)
+	s.nameBlocks(c.blocks)
+	if c.hasAttachments && json.Unmarshal([]byte(a["attachments"]), &c.attachments) != nil {
+		return c, refuse("invalid_arguments", "must be a list [json-pointer:/attachments]")
+	}
+	if len(c.attachments) > maxAttachments {
+		return c, refuse("too_many_attachments")
+	}
+	c.metadata, c.clearMetadata, err = readMetadata(a)
 	return c, err
 }
 
@@ -154,24 +158,11 @@ func (c content) empty() bool {
 
 // warn says what Slack finds unwise in a message.
 func (c content) warn(answer object) object {
-	if !c.hasText && len(c.blocks) > 0 {
+	if c.text == "" && len(c.blocks) > 0 {
 		answer["warning"] = "missing_text_in_message"
 		answer["response_metadata"] = object{"warnings": []string{"missing_text_in_message"}}
 	}
 	return answer
-}
-
-func readAttachments(a args) (all []object, given bool, err error) {
-	if !a.has("attachments") {
-		return nil, false, nil
-	}
-	if json.Unmarshal([]byte(a["attachments"]), &all) != nil {
-		return nil, true, refuse("invalid_arguments", "must be a list [json-pointer:/attachments]")
-	}
-	if len(all) > maxAttachments {
-		return nil, true, refuse("too_many_attachments")
-	}
-	return all, true, nil
 }
 
 // readMetadata takes an empty object, and one with nothing in it, for none.
@@ -180,7 +171,7 @@ func readMetadata(a args) (raw json.RawMessage, cleared bool, err error) {
 		return nil, false, nil
 	}
 	var m struct {
-		Type    *string         `json:"event_type"`
+		Type    string          `json:"event_type"`
 		Payload json.RawMessage `json:"event_payload"`
 	}
 	raw = json.RawMessage(a["metadata"])
@@ -191,9 +182,9 @@ func readMetadata(a args) (raw json.RawMessage, cleared bool, err error) {
 	switch {
 	case len(raw) > maxMetadata:
 		return nil, false, refuse("metadata_too_large")
-	case (m.Type == nil || *m.Type == "") && !hasPayload:
+	case m.Type == "" && !hasPayload:
 		return nil, true, nil
-	case m.Type == nil || *m.Type == "" || !hasPayload || m.Payload[0] != '{':
+	case m.Type == "" || !hasPayload || m.Payload[0] != '{':
 		return nil, false, refuse("invalid_metadata_schema")
 	}
 	return raw, false, nil
@@ -352,7 +343,7 @@ func (c content) replaces(m *Message) error {
 	if c.hasAttachments {
 		m.Attachments = c.attachments
 	}
-	if c.metadata != nil || c.clearMeta {
+	if c.metadata != nil || c.clearMetadata {
 		m.Metadata = c.metadata
 	}
 	return nil

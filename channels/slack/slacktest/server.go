@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -162,10 +160,7 @@ type call struct {
 	now time.Time
 }
 
-type (
-	object = map[string]any
-	args   map[string]string
-)
+type object = map[string]any
 
 // Refusal is an answer with "ok": false.
 type Refusal struct {
@@ -255,72 +250,6 @@ func (s *Slack) authorise(r *http.Request, m method, a args) error {
 	}
 	return nil
 }
-
-// maxBody is more than any call needs.
-const maxBody = 1 << 20
-
-// readArgs makes one kind of arguments from a form and from JSON: strings, where
-// what is nested is JSON again. The query is not looked at.
-func readArgs(r *http.Request) (args, error) {
-	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
-	switch {
-	case err != nil:
-		return args{}, refuse("request_timeout")
-	case r.Method != http.MethodPost:
-		return args{}, refuse("invalid_post_type")
-	case kind == "application/json":
-		return jsonArgs(raw)
-	case kind == "application/x-www-form-urlencoded":
-		return formArgs(raw)
-	case kind == "" && len(raw) > 0:
-		return args{}, refuse("missing_post_type")
-	case len(raw) > 0:
-		return args{}, refuse("invalid_post_type")
-	}
-	return args{}, nil
-}
-
-func formArgs(raw []byte) (args, error) {
-	a := args{}
-	form, err := url.ParseQuery(string(raw))
-	if err != nil {
-		return a, refuse("invalid_form_data")
-	}
-	for k := range form {
-		a[k] = form.Get(k)
-	}
-	return a, nil
-}
-
-func jsonArgs(raw []byte) (args, error) {
-	a, fields := args{}, map[string]json.RawMessage{}
-	if len(raw) == 0 {
-		return a, nil
-	}
-	if !json.Valid(raw) {
-		return a, refuse("invalid_json")
-	}
-	if json.Unmarshal(raw, &fields) != nil {
-		return a, refuse("json_not_object")
-	}
-	for k, v := range fields {
-		var text string
-		switch {
-		case string(v) == "null":
-		case json.Unmarshal(v, &text) == nil:
-			a[k] = text
-		default:
-			a[k] = string(v)
-		}
-	}
-	return a, nil
-}
-
-// has tells an empty argument, which may clear something, from none.
-func (a args) has(key string) bool { _, ok := a[key]; return ok }
-
-func (a args) truth(key string) bool { return a[key] == "true" || a[key] == "1" }
 
 func (s *Slack) answerMethod(w http.ResponseWriter, name string, answer object, err error) {
 	s.mu.Lock()

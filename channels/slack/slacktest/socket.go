@@ -111,17 +111,21 @@ func (s *Slack) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.Close()
 	sock := &socket{conn: conn, gone: make(chan struct{})}
-	conn.SetPongHandler(func(string) error { return nil })
+	sock.write.Lock() // nothing before the hello
 	n := s.admit(sock)
+	hello := object{
+		"type": "hello", "num_connections": n, "connection_info": object{"app_id": App},
+		"debug_info": object{"host": "applink-slacktest", "build_number": 1, "approximate_connection_time": 18060},
+	}
 	if n == 0 {
-		sock.say(disconnect("too_many_websockets"))
+		hello = disconnect("too_many_websockets")
+	}
+	_ = conn.WriteJSON(hello) // what fails, listen sees
+	sock.write.Unlock()
+	if n == 0 {
 		return
 	}
 	defer s.leave(sock)
-	sock.say(object{
-		"type": "hello", "num_connections": n, "connection_info": object{"app_id": App},
-		"debug_info": object{"host": "applink-slacktest", "build_number": 1, "approximate_connection_time": 18060},
-	})
 	s.work.Go(func() { s.keepAlive(sock) })
 	s.listen(sock)
 }

@@ -87,8 +87,8 @@ func (s *Slack) newTrigger(user string) string {
 	return id
 }
 
-// redeem uses a trigger up. Refused views do not: the client may try again
-// while there is time.
+// redeem uses a trigger up, whatever becomes of the view: Slack does not say that
+// a client may try again.
 func (s *Slack) redeem(c *call) (*trigger, error) {
 	t := s.triggers[c.args["trigger_id"]]
 	switch {
@@ -99,6 +99,7 @@ func (s *Slack) redeem(c *call) (*trigger, error) {
 	case c.now.Sub(t.issued) > triggerLife:
 		return nil, refuse("expired_trigger_id")
 	}
+	t.used = true
 	return t, nil
 }
 
@@ -111,7 +112,6 @@ func (s *Slack) openView(c *call) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.used = true
 	s.closeAll(t.user)
 	return object{"view": s.show(t.user, content, nil).wire()}, nil
 }
