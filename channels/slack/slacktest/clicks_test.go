@@ -173,8 +173,8 @@ func TestWhatThePresserSees(t *testing.T) {
 		want string
 	}{
 		"nothing":           {func(world, http.ResponseWriter, *http.Request) {}, ""},
-		"an error":          {func(_ world, rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) }, "http status 500"},
-		"a created":         {func(_ world, rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(201) }, "http status 201"},
+		"an error":          {func(_ world, rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) }, "http status 500"},
+		"a created":         {func(_ world, rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusCreated) }, "http status 201"},
 		"no redirect":       {func(_ world, rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/", http.StatusFound) }, "http status 302"},
 		"just in time":      {func(w world, _ http.ResponseWriter, _ *http.Request) { w.clock.Advance(3 * time.Second) }, ""},
 		"a late answer":     {func(w world, _ http.ResponseWriter, _ *http.Request) { w.clock.Advance(3*time.Second + 1) }, late},

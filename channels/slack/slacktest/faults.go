@@ -1,6 +1,7 @@
 package slacktest
 
 import (
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -84,9 +85,7 @@ func (f Fault) instead(w http.ResponseWriter) bool {
 		cut(w)
 	case f.status != 0:
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		for k, v := range f.header {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), f.header)
 		w.WriteHeader(f.status)
 		_, _ = w.Write([]byte(f.body))
 	default:

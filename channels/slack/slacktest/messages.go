@@ -199,7 +199,7 @@ func (s *Slack) writable(id string, public bool) (*conversation, error) {
 	switch {
 	case conv.Archived:
 		return nil, refuse("is_archived")
-	case !conv.has(BotUser) && !(public && s.granted("chat:write.public")):
+	case !conv.has(BotUser) && (!public || !s.granted("chat:write.public")):
 		return nil, refuse("not_in_channel")
 	case conv.user != "" && s.config.NoMessagesTab:
 		return nil, refuse("messages_tab_disabled")
@@ -335,7 +335,7 @@ func (c content) replaces(m *Message) error {
 		return refuse("msg_too_long")
 	case c.empty():
 		return refuse("no_text")
-	case onlyRich(m.Blocks) && !(c.hasBlocks && len(c.blocks) == 0) && !slices.ContainsFunc(c.blocks, isRich):
+	case onlyRich(m.Blocks) && (!c.hasBlocks || len(c.blocks) > 0) && !slices.ContainsFunc(c.blocks, isRich):
 		return refuse("block_mismatch")
 	}
 	m.Text, m.Blocks, m.LinkNames = c.text, c.blocks, c.linkNames

@@ -197,7 +197,7 @@ func (r *reader) rich(o object, bar string) {
 }
 
 func (r *reader) part(p object) string {
-	call := ""
+	var call string
 	switch p["type"] {
 	case "link":
 		if label := str(p, "text"); label != "" && label != str(p, "url") {

@@ -1,6 +1,7 @@
 package slacktest_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -129,7 +130,7 @@ func TestEachMethodNeedsItsScope(t *testing.T) {
 			w := newWorld(t, slacktest.Config{Scopes: []string{"commands"}})
 			var refused slack.SlackErrorResponse
 			err := ask(t, w.api)
-			if refused, _ = err.(slack.SlackErrorResponse); refused.Err != "missing_scope" {
+			if !errors.As(err, &refused) || refused.Err != "missing_scope" {
 				t.Fatalf("without = %v, want missing_scope", err)
 			}
 			if refused.Needed != scopes || refused.Provided != "commands" {

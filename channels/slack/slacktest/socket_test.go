@@ -20,7 +20,7 @@ import (
 
 // connect runs a Socket Mode client until the test is over. The events that are
 // work go to do.
-func (w world) connect(t *testing.T, do func(c *socketmode.Client, e socketmode.Event)) *socketmode.Client {
+func (w world) connect(t *testing.T, do func(c *socketmode.Client, e socketmode.Event)) {
 	t.Helper()
 	c := socketmode.New(w.api)
 	ended := make(chan struct{})
@@ -41,7 +41,6 @@ func (w world) connect(t *testing.T, do func(c *socketmode.Client, e socketmode.
 		}
 	}()
 	t.Cleanup(func() { <-ended })
-	return c
 }
 
 func ack(c *socketmode.Client, e socketmode.Event) { _ = c.Ack(*e.Request) }
