@@ -36,32 +36,32 @@ const (
 )
 
 // Messages returns what is in a conversation, the oldest first, without what
-// only one person sees.
-func (s *Slack) Messages(channel string) []Message {
-	return s.find(func(m *Message) bool { return m.Channel == channel && m.Only == "" })
+// only one person sees. A user stands for the direct messages with them.
+func (s *Slack) Messages(in string) []Message {
+	return s.find(func(c *conversation, m *Message) bool { return (c.ID == in || c.user == in) && m.Only == "" })
 }
 
 // Ephemerals returns what only this person has been shown, the oldest first
 // within each conversation.
 func (s *Slack) Ephemerals(user string) []Message {
-	return s.find(func(m *Message) bool { return m.Only == user })
+	return s.find(func(_ *conversation, m *Message) bool { return m.Only == user })
 }
 
 // Message returns one message, and whether there is such a one.
 func (s *Slack) Message(channel, ts string) (Message, bool) {
-	found := s.find(func(m *Message) bool { return m.Channel == channel && m.TS == ts })
+	found := s.find(func(_ *conversation, m *Message) bool { return m.Channel == channel && m.TS == ts })
 	if len(found) == 0 {
 		return Message{}, false
 	}
 	return found[0], true
 }
 
-func (s *Slack) find(want func(*Message) bool) (found []Message) {
+func (s *Slack) find(want func(*conversation, *Message) bool) (found []Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(s.channels)) {
 		for _, m := range s.channels[id].messages {
-			if want(m) {
+			if want(s.channels[id], m) {
 				found = append(found, *m)
 			}
 		}

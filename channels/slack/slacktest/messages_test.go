@@ -101,8 +101,8 @@ func TestAMessageToAUserOpensADirectConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, slacktest.Config{})
 	channel, _ := w.post(t, ada, card("apr_01")...)
-	if channel[0] != 'D' {
-		t.Errorf("posted in %s, want a D…", channel)
+	if all := w.Messages(ada); channel[0] != 'D' || len(all) != 1 || all[0].Channel != channel {
+		t.Errorf("posted in %s, want a D…; ada has %v", channel, all)
 	}
 	conv, noOp, open, err := w.api.OpenConversationContext(t.Context(), &slack.OpenConversationParameters{Users: []string{ada}, ReturnIM: true})
 	if err != nil || conv.ID != channel || !noOp || !open {
