@@ -304,6 +304,42 @@ func TestTheEleventhSocketIsOneTooMany(t *testing.T) {
 	}
 }
 
+// What slack-go does about that: it comes back at once, until rate limits stop it.
+func TestAClientTooManyStorms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slacktest.Config{})
+	for range 10 {
+		frame(t, w.dial(t))
+	}
+	w.connect(t, ack)
+	await(t, func() bool { return len(w.Calls("apps.connections.open")) > 50 })
+	w.await(t, 10)
+}
+
+// What slack-go does with an acknowledgement that its socket did not live to
+// take: the next one takes it.
+func TestAnAckAfterADropComesOnAnotherSocket(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slacktest.Config{Patience: 100 * time.Millisecond})
+	clicked := make(chan struct{})
+	w.connect(t, func(c *socketmode.Client, e socketmode.Event) {
+		w.Drop(1)
+		<-clicked
+		if _, err := w.Await(t.Context(), func(open []int) bool { return slices.Equal(open, []int{2}) }); err == nil {
+			ack(c, e)
+		}
+	})
+	w.await(t, 1)
+	if out := w.press(t, "", "approve"); out.Warning != "operation_timeout" {
+		t.Errorf("click = %+v", out)
+	}
+	close(clicked)
+	await(t, func() bool { return len(w.Envelopes()[0].Acks) == 1 })
+	if e := w.Envelopes()[0]; e.Socket != 1 || e.Acks[0].Socket != 2 {
+		t.Errorf("envelope = %+v", e)
+	}
+}
+
 func TestDisconnects(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{"refresh_requested", "warning", "dropped"} {
