@@ -74,6 +74,9 @@ func TroubleOf(err error) (t Trouble, after time.Duration) {
 	return Unknown, 0
 }
 
+// ClickFunc does what a press asks for and returns what only the presser sees.
+type ClickFunc func(context.Context, Click) (reply string)
+
 // Click is a press of a button on a card, or what was typed into its dialog. The
 // channel has checked that it comes from the platform.
 type Click struct {

@@ -1,0 +1,240 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	api "github.com/slack-go/slack"
+
+	"github.com/approvalbot/approvalbot/channels"
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/gate/secret"
+)
+
+// Presses receives what people press on cards and type into their dialogs. Slack
+// wants an answer within three seconds, so a decision is made after it, and the
+// presser is told privately.
+type Presses struct {
+	Slack         *Slack
+	Press         channels.ClickFunc
+	SigningSecret secret.String
+	App           string // A…: presses of other apps are refused
+	Log           *slog.Logger
+
+	work sync.WaitGroup
+}
+
+// Limits of one request, and of what is done after it was answered.
+const (
+	maxRequest   = 1 << 20
+	modalWithin  = 2 * time.Second // a trigger lives for three
+	decideWithin = 15 * time.Second
+)
+
+// ServeHTTP is the interactivity request URL of an app that does not use Socket
+// Mode. Nothing of a request is looked at before its signature.
+func (p *Presses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := p.verified(w, r)
+	if err != nil {
+		p.Log.WarnContext(r.Context(), "a request that Slack did not sign", "err", err)
+		http.Error(w, "not signed by Slack", http.StatusUnauthorized)
+		return
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil || len(form["payload"]) != 1 || form.Has("ssl_check") {
+		if err == nil && form.Get("ssl_check") == "1" && !form.Has("payload") {
+			return // it only looks at our certificate
+		}
+		http.Error(w, "want one payload", http.StatusBadRequest)
+		return
+	}
+	if err := p.Receive(r.Context(), []byte(form.Get("payload"))); err != nil {
+		p.Log.WarnContext(r.Context(), "a press that is not understood", "err", err)
+		http.Error(w, "not for this app", http.StatusForbidden)
+	}
+}
+
+// verified returns the body of a request that Slack has signed: its bytes as
+// they came, and not long ago.
+func (p *Presses) verified(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Method != http.MethodPost {
+		return nil, errors.New("not a POST")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		return nil, err
+	}
+	v, err := api.NewSecretsVerifier(r.Header, p.SigningSecret.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := v.Write(body); err != nil {
+		return nil, err
+	}
+	return body, v.Ensure()
+}
+
+// interaction is the little of a payload that a decision needs. slack-go's own
+// type reads every block of the message, and loses the press with one it does not
+// know.
+type interaction struct {
+	Type      string `json:"type"`
+	App       string `json:"api_app_id"`
+	Trigger   string `json:"trigger_id"`
+	Reply     string `json:"response_url"`
+	User      person `json:"user"`
+	Container struct {
+		Channel string `json:"channel_id"`
+		Message string `json:"message_ts"`
+	} `json:"container"`
+	Actions []struct {
+		Action string `json:"action_id"`
+		Block  string `json:"block_id"`
+		Value  string `json:"value"`
+		At     string `json:"action_ts"`
+		Chosen struct {
+			Value string `json:"value"`
+		} `json:"selected_option"`
+	} `json:"actions"`
+	View struct {
+		ID       string `json:"id"`
+		Callback string `json:"callback_id"`
+		Metadata string `json:"private_metadata"`
+		State    struct {
+			Values map[string]map[string]struct {
+				Value string `json:"value"`
+			} `json:"values"`
+		} `json:"state"`
+	} `json:"view"`
+}
+
+type person struct {
+	ID   string `json:"id"`
+	Team string `json:"team_id"`
+}
+
+// Receive takes one interaction, from HTTP or from a socket. It returns soon; an
+// error is about a payload that is none of ours.
+func (p *Presses) Receive(ctx context.Context, payload []byte) error {
+	var in interaction
+	if err := json.Unmarshal(payload, &in); err != nil {
+		return errors.New("payload: not JSON as Slack writes it")
+	}
+	if in.App != p.App || in.User.ID == "" {
+		return errors.New("payload: of another app, or of nobody")
+	}
+	switch in.Type {
+	case "block_actions":
+		return p.pressed(ctx, &in)
+	case "view_submission":
+		return p.submitted(ctx, &in)
+	}
+	return nil // closing a dialog decides nothing
+}
+
+func (p *Presses) pressed(ctx context.Context, in *interaction) error {
+	if len(in.Actions) != 1 {
+		return errors.New("payload: want one action")
+	}
+	a := in.Actions[0]
+	if a.Action == actOpen {
+		return nil // a link
+	}
+	block, _, _ := strings.Cut(a.Block, ":")
+	id, err := gate.ParseID(cmp.Or(a.Value, block))
+	if err != nil {
+		return err
+	}
+	k := channels.Click{
+		Approval: id, Ref: channels.Ref{Place: name + ":" + in.Container.Channel, Message: in.Container.Message},
+		Nonce: strings.Join([]string{name, in.User.ID, in.Container.Message, a.At}, " "),
+	}
+	switch a.Action {
+	case actApprove:
+		k.Choice = gate.Approve
+	case actScope:
+		k.Choice, k.Scope = gate.Approve, gate.Scope(a.Chosen.Value)
+	case actTakeBack:
+		k.Choice = gate.Deny
+	case actDeny, actAsk:
+		p.open(ctx, in, &k, a.Action)
+		return nil
+	default:
+		return errors.New("payload: an action of no card")
+	}
+	p.decide(ctx, in, k)
+	return nil
+}
+
+// decide makes the decision behind the answer to Slack, and tells the presser.
+func (p *Presses) decide(ctx context.Context, in *interaction, k channels.Click) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideWithin)
+	p.work.Go(func() {
+		defer cancel()
+		voter, text := p.Slack.voter(ctx, in.User)
+		if text == "" {
+			k.Voter = voter
+			text = p.Press(ctx, k)
+		}
+		p.tell(ctx, in, k.Ref, text)
+	})
+}
+
+// tell shows a text to the presser alone.
+func (p *Presses) tell(ctx context.Context, in *interaction, card channels.Ref, text string) {
+	err := p.Slack.answer(ctx, in.Reply, text)
+	if err != nil {
+		_, err = p.Slack.api.PostEphemeralContext(ctx, conversation(card.Place), in.User.ID, api.MsgOptionText(fallback(text), false), api.MsgOptionParse(false))
+	}
+	if err != nil {
+		p.Log.WarnContext(ctx, "a presser could not be told", "user", in.User.ID, "err", err)
+	}
+}
+
+// Wait returns when all that was pressed has been decided and answered.
+func (p *Presses) Wait() { p.work.Wait() }
+
+// answer uses the address that came with a press. It is a secret, so errors do
+// not show it; and it must lead to Slack, whoever wrote it.
+func (s *Slack) answer(ctx context.Context, to, text string) error {
+	if u, err := url.Parse(to); to == "" || err != nil || !s.isSlack(u) {
+		return errors.New("no address to answer to")
+	}
+	body, err := json.Marshal(map[string]any{"response_type": "ephemeral", "replace_original": false, "text": fallback(text)})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(string(body)))
+	if err != nil {
+		return errors.New("the address to answer to is none")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return errors.New("the answer was not taken")
+	}
+	defer func() { _ = resp.Body.Close() }()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	if err != nil || resp.StatusCode != http.StatusOK || strings.Contains(string(said), `"ok":false`) {
+		return errors.New("the answer was refused")
+	}
+	return nil
+}
+
+// isSlack reports whether an address is one of Slack's, or of what stands in for
+// it.
+func (s *Slack) isSlack(u *url.URL) bool {
+	if own, err := url.Parse(s.url); err == nil && s.url != "" && u.Scheme == own.Scheme && u.Host == own.Host {
+		return true
+	}
+	return u.Scheme == "https" && (u.Host == "hooks.slack.com" || u.Host == "hooks.slack-gov.com")
+}
