@@ -60,15 +60,11 @@ func (s *Slack) voter(ctx context.Context, p person) (v gate.Voter, refusal stri
 		return gate.Voter{}, "Bots cannot decide. Nothing was decided."
 	case u.IsRestricted || u.IsUltraRestricted:
 		return gate.Voter{}, "Guests cannot decide. Nothing was decided."
-	case u.IsStranger || u.TeamID != s.team && !s.sameOrganisation(u):
+	case u.IsStranger || u.TeamID != s.team:
 		return gate.Voter{}, "People of other workspaces cannot decide. Nothing was decided."
 	}
 	return gate.Voter{
 		ID: name + ":" + s.team + "/" + u.ID, Name: cmp.Or(u.Profile.DisplayName, u.RealName, u.Name),
 		Surface: name, Login: "platform",
 	}, ""
-}
-
-func (s *Slack) sameOrganisation(u *api.User) bool {
-	return s.enterprise != "" && u.Enterprise.EnterpriseID == s.enterprise
 }

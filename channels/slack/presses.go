@@ -50,10 +50,10 @@ func (p *Presses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	form, err := url.ParseQuery(string(body))
-	if err != nil || len(form["payload"]) != 1 || form.Has("ssl_check") {
-		if err == nil && form.Get("ssl_check") == "1" && !form.Has("payload") {
-			return // it only looks at our certificate
-		}
+	if err == nil && form.Get("ssl_check") == "1" {
+		return // it only looks at our certificate
+	}
+	if err != nil || len(form["payload"]) != 1 {
 		http.Error(w, "want one payload", http.StatusBadRequest)
 		return
 	}

@@ -221,6 +221,22 @@ func TestWhoMayNotDecideWhateverTheListsSay(t *testing.T) {
 			}
 		})
 	}
+	for user, want := range map[string]string{ // who cannot press any more, or never could, but whose press may still be under way
+		"U0LEFT0001":      "Your account is deactivated.",
+		slacktest.BotUser: "Bots cannot decide.",
+	} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, nil)
+			d.press("U0AAAAAA1", "approve", mangled(func(p map[string]any) { // whose address is answered to
+				p["user"] = map[string]any{"id": user, "team_id": slacktest.Team}
+			}))
+			d.wantNone()
+			if got := d.told("U0AAAAAA1"); !strings.HasPrefix(got, want) {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		})
+	}
 	t.Run("nobody can be looked up", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t, nil)

@@ -16,20 +16,19 @@ import (
 
 // Config is what a workspace's channel needs.
 type Config struct {
-	BotToken   secret.String // xoxb-…
-	Team       string        // T…: whose people may decide
-	Enterprise string        // E…: and those of its other workspaces; empty if there is none
-	APIURL     string        // ends in a slash; empty is Slack itself
-	HTTP       *http.Client  // nil is one with a timeout
+	BotToken secret.String // xoxb-…
+	Team     string        // T…: whose people may decide
+	APIURL   string        // ends in a slash; empty is Slack itself
+	HTTP     *http.Client  // nil is one with a timeout
 }
 
 // Slack is a channel in one workspace. It is safe for concurrent use.
 type Slack struct {
-	api              *api.Client
-	http             *http.Client
-	url              string // of what stands in for Slack
-	team, enterprise string
-	people           people
+	api    *api.Client
+	http   *http.Client
+	url    string // of what stands in for Slack
+	team   string
+	people people
 }
 
 var (
@@ -51,7 +50,7 @@ func New(c Config) *Slack {
 	if c.APIURL != "" {
 		options = append(options, api.OptionAPIURL(c.APIURL))
 	}
-	return &Slack{api: api.New(c.BotToken.Reveal(), options...), http: client, url: c.APIURL, team: c.Team, enterprise: c.Enterprise}
+	return &Slack{api: api.New(c.BotToken.Reveal(), options...), http: client, url: c.APIURL, team: c.Team}
 }
 
 // name is how places of this channel begin.
