@@ -104,11 +104,16 @@ func holdPresses(t *testing.T, ops []*op) {
 		gate.ID
 		person string
 	}
-	taken := map[voter][]*op{} // or nobody knows
+	taken, voted := map[voter][]*op{}, map[voter][]*op{} // or nobody knows; who takes back votes, too
 	for _, o := range ops {
-		if o.Method == press && (o.answer == nil || o.answer.No == nil) {
+		switch {
+		case o.answer != nil && o.answer.No != nil:
+		case o.Method == press:
 			v := voter{o.ID, o.Decision.Voter.Person}
 			taken[v] = append(taken[v], o)
+		case o.Method == "vote":
+			v := voter{o.ID, o.Ballot.Vote.Voter.Person}
+			voted[v] = append(voted[v], o)
 		}
 	}
 	for _, o := range ops {
@@ -117,9 +122,10 @@ func holdPresses(t *testing.T, ops []*op) {
 		}
 		before, changed := false, false
 		for _, p := range taken[voter{o.ID, o.Decision.Voter.Person}] {
-			same := p.Decision.Nonce == o.Decision.Nonce
-			before = before || same && p.to < o.from
-			changed = changed || !same && p.from < o.to
+			before = before || p.Decision.Nonce == o.Decision.Nonce && p.to < o.from
+		}
+		for _, p := range voted[voter{o.ID, o.Decision.Voter.Person}] {
+			changed = changed || p.Ballot.Vote.Nonce != o.Decision.Nonce && p.from < o.to
 		}
 		if before && !changed {
 			t.Errorf("%s: press %s was taken, and refused when it came again: %v", o.ID, o.Decision.Nonce, *o.answer.No)
