@@ -51,6 +51,7 @@ func TestWhatIsRefusedBeforeAnyMethodRuns(t *testing.T) {
 		"a form that is none":                {"auth.test", form, slacktest.BotToken, "a=%zz", "invalid_form_data"},
 		"a body of another kind":             {"auth.test", "text/plain", slacktest.BotToken, "a", "invalid_post_type"},
 		"a body of no kind":                  {"auth.test", "", slacktest.BotToken, "a", "missing_post_type"},
+		"more than a megabyte":               {"auth.test", js, slacktest.BotToken, `{"a":"` + strings.Repeat("a", 1<<20) + `"}`, "invalid_json"},
 		"a message in JSON, as others do it": {"chat.postMessage", js, slacktest.BotToken, `{"channel":"` + ops + `","blocks":[{"type":"divider"}]}`, ""},
 	}
 	w := newWorld(t, slacktest.Config{})
@@ -82,6 +83,19 @@ func TestWhatIsRefusedBeforeAnyMethodRuns(t *testing.T) {
 				t.Errorf("Content-Type = %q", kind)
 			}
 		})
+	}
+}
+
+func TestMethodsAreCalledByPost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slacktest.Config{})
+	resp, err := http.Get(w.URL() + "/api/auth.test?token=" + slacktest.BotToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); !strings.Contains(string(body), "invalid_post_type") {
+		t.Errorf("answer = %s", body)
 	}
 }
 
