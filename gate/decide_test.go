@@ -173,6 +173,23 @@ func TestThePressThatSettledItMayComeAgain(t *testing.T) {
 	}
 }
 
+func TestAPressThatWasTakenBackIsToldSo(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("send_email")
+	d := press(s, "ann", gate.Approve)
+	b.decided(d)
+	if _, err := b.Revoke(t.Context(), s.ID, d.Voter, "wrong cluster"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Decide(t.Context(), d)
+	wantRefused(t, err, gate.Conflict, gate.ReasonAlreadyDecided)
+	if got := b.state(s.ID); got != gate.Revoked {
+		t.Errorf("state = %s, want revoked", got)
+	}
+}
+
 func TestPressesWithoutANonceAreNotTheSame(t *testing.T) {
 	t.Parallel()
 
