@@ -198,13 +198,21 @@ func TestBlocksWithoutTextAreWarnedOf(t *testing.T) {
 	if answer["warning"] != "missing_text_in_message" {
 		t.Errorf("answer = %v", answer)
 	}
+	answer = w.raw(t, "chat.postMessage", "channel", ops, "blocks", `[{"type":"divider"}]`, "text", "x")
+	if answer["ok"] != true || answer["warning"] != nil {
+		t.Errorf("answer = %v", answer)
+	}
 }
 
 func TestUpdateIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, slacktest.Config{NoRateLimits: true, EditWindow: time.Hour})
 	_, late := w.post(t, ops, card("apr_01")...)
-	w.clock.Advance(time.Hour + time.Second)
+	w.clock.Advance(time.Hour)
+	if _, _, _, err := w.api.UpdateMessageContext(t.Context(), ops, late, text("just in time")); err != nil {
+		t.Error(err)
+	}
+	w.clock.Advance(time.Second)
 	_, mine := w.post(t, ops, card("apr_01")...)
 	_, deleted := w.post(t, ops, card("apr_01")...)
 	w.Remove(ops, deleted)
@@ -317,6 +325,7 @@ func TestEphemerals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, slacktest.Config{})
+			w.AddChannel(slacktest.Channel{ID: ops, Members: []string{ada, gone, "U0NONE", slacktest.BotUser}})
 			ts, err := w.api.PostEphemeralContext(t.Context(), tt.channel, tt.user, text(tt.say))
 			if code(err) != tt.want || (ts != "") != (tt.want == "") {
 				t.Fatalf("ephemeral = %q, %v, want %q", ts, err, tt.want)
