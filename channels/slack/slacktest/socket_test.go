@@ -281,7 +281,12 @@ func TestTicketsAreGoodOnceAndNotForLong(t *testing.T) {
 		t.Errorf("again = %d", got)
 	}
 	url = ticket()
-	w.clock.Advance(31 * time.Second)
+	other := ticket()
+	w.clock.Advance(30 * time.Second)
+	if got := dial(other); got != http.StatusSwitchingProtocols {
+		t.Errorf("in time = %d", got)
+	}
+	w.clock.Advance(time.Second)
 	if got := dial(url); got != http.StatusForbidden {
 		t.Errorf("late = %d", got)
 	}

@@ -131,6 +131,17 @@ func dividers(n int) (all []slack.Block) {
 	return all
 }
 
+func TestViewsThatAreNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slacktest.Config{})
+	for _, view := range []string{"", "null", "[]", "{"} {
+		out := w.press(t, answering(t, 200, ""), "deny")
+		if answer := w.raw(t, "views.open", "trigger_id", out.TriggerID, "view", view); answer["error"] != "invalid_arguments" {
+			t.Errorf("%q: %v", view, answer)
+		}
+	}
+}
+
 func TestUpdatingViews(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, slacktest.Config{})
