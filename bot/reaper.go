@@ -26,7 +26,7 @@ type Reaper struct {
 
 // How the reaper works.
 const (
-	reapBatch  = 100             // so that no script holds Redis for longer than some milliseconds
+	reapBatch  = 64              // so that no script holds Redis for longer than some milliseconds
 	reapEvery  = time.Second     // at least; sooner when something is due sooner
 	staleEvery = 5 * time.Second // a fail-over is noticed by every reader anyway
 )

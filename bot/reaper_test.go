@@ -68,7 +68,7 @@ func TestReaper(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]func(t *testing.T){
 		"a full batch is followed by the next at once": func(t *testing.T) {
-			s := &sweeps{done: []int{100, 100, 7}}
+			s := &sweeps{done: []int{64, 64, 7}}
 			reap(t, s, 100*time.Millisecond)
 			if len(s.at) != 3 || s.at[2] != 0 {
 				t.Errorf("sweeps at %v; want three at once", s.at)

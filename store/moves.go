@@ -116,9 +116,9 @@ func (s *Redis) Defer(ctx context.Context, id gate.ID) error {
 }
 
 // sweepBatch keeps every run of a script under 5 ms.
-const sweepBatch = 100
+const sweepBatch = 64
 
-// Sweep implements gate.Moves. It settles at most 100 in one go.
+// Sweep implements gate.Moves. It settles at most 64 in one go.
 func (s *Redis) Sweep(ctx context.Context, n int) (int, time.Duration, error) {
 	r, err := s.run(ctx, "store.Sweep", sweepScript, min(max(n, 1), sweepBatch), s.retention.Milliseconds())
 	if err != nil {

@@ -93,11 +93,11 @@ var ageing = tests{
 			k.open(expires(k.Brief))
 		}
 		k.Advance(k.T, k.Brief)
-		if n, _, err := k.Sweep(k.Context(), 1000); n != 100 || err != nil {
-			k.Errorf("Sweep = %d, %v; want 100", n, err)
+		if n, _, err := k.Sweep(k.Context(), 1000); n != 64 || err != nil {
+			k.Errorf("Sweep = %d, %v; want 64", n, err)
 		}
-		if n := k.sweep(); n != 20 {
-			k.Errorf("the rest was %d, want 20", n)
+		if n := k.sweep(); n != 56 {
+			k.Errorf("the rest was %d, want 56", n)
 		}
 	},
 	"what has ended is remembered for seven days, and no longer": func(k *kit) {
