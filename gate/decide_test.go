@@ -130,6 +130,22 @@ func forgedVote(b *bundle, s *gate.Snapshot) {
 	}
 }
 
+func TestProgressCountsOnlyVotesThatAreSigned(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	s := b.opened("kubectl_delete")
+	forgedVote(b, s)
+	v, err := b.Get(t.Context(), person("ann"), s.ID)
+	if err != nil || v.Progress.Have != 0 || v.Progress.Need != 2 {
+		t.Errorf("progress %+v, %v; want none of two", v.Progress, err)
+	}
+	b.decided(press(s, "ann", gate.Approve))
+	if v, err = b.Get(t.Context(), agent("hermes"), s.ID); err != nil || v.Progress.Have != 1 {
+		t.Errorf("progress %+v, %v; want one of two", v.Progress, err)
+	}
+}
+
 func waited(d time.Duration) func(*bundle, *gate.Snapshot) {
 	return func(b *bundle, _ *gate.Snapshot) { b.pass(d) }
 }
@@ -277,17 +293,23 @@ func TestDenyReasonReachesTheAgent(t *testing.T) {
 	}
 }
 
+// tightens wants two for mail from now on, under a rule of its own.
+func (b *bundle) tightens() {
+	b.t.Helper()
+	tight := world()
+	tight.ToolGate.Rules = append([]gate.RuleConfig{{Name: "mail", Match: gate.MatchConfig{Tool: "send_*"}, Quorum: &gate.QuorumConfig{Total: 2}}}, tight.ToolGate.Rules...)
+	if err := b.SetPolicy(b.t.Context(), policy(b.t, tight), "test"); err != nil {
+		b.t.Fatal(err)
+	}
+	b.Beat(b.t.Context(), "replica")
+}
+
 func TestPolicyTightenedWhilePending(t *testing.T) {
 	t.Parallel()
 
 	b := setup(t, world())
 	s := b.opened("send_email")
-	tight := world()
-	tight.ToolGate.Rules = append([]gate.RuleConfig{{Name: "mail", Match: gate.MatchConfig{Tool: "send_*"}, Quorum: &gate.QuorumConfig{Total: 2}}}, tight.ToolGate.Rules...)
-	if err := b.SetPolicy(t.Context(), policy(t, tight), "test"); err != nil {
-		t.Fatal(err)
-	}
-	b.Beat(t.Context(), "replica")
+	b.tightens()
 
 	_, err := b.Decide(t.Context(), press(s, "ann", gate.Approve))
 	wantRefused(t, err, gate.Conflict, gate.ReasonPolicyChanged)
@@ -313,12 +335,7 @@ func TestNothingIsAskedAgainWhileReplicasDisagree(t *testing.T) {
 	if _, err := b.store.Heartbeat(t.Context(), "another replica", b.Policy().Version()); err != nil {
 		t.Fatal(err)
 	}
-	tight := world()
-	tight.ToolGate.Rules = append([]gate.RuleConfig{{Name: "mail", Match: gate.MatchConfig{Tool: "send_*"}, Quorum: &gate.QuorumConfig{Total: 2}}}, tight.ToolGate.Rules...)
-	if err := b.SetPolicy(t.Context(), policy(t, tight), "test"); err != nil {
-		t.Fatal(err)
-	}
-	b.Beat(t.Context(), "replica")
+	b.tightens()
 	_, err := b.Decide(t.Context(), press(s, "ann", gate.Approve))
 	wantRefused(t, err, gate.Unavailable, gate.ReasonPolicyUnavailable)
 	if got := b.state(s.ID); got != gate.Pending {

@@ -84,6 +84,32 @@ func TestABatch(t *testing.T) {
 	}
 }
 
+// TestABatchOnANewServer sends a batch of scripts that the server does not know,
+// as after a restart.
+func TestABatchOnANewServer(t *testing.T) {
+	t.Parallel()
+	s, db := openServer(t)
+	s.scripts.free = 0 // the test has the only line
+	var wg sync.WaitGroup
+	for i := range 5 {
+		wg.Go(func() {
+			if err := s.Note(t.Context(), gate.Entry{Event: "rule_changed", Note: fmt.Sprint(i)}); err != nil {
+				t.Errorf("Note = %v", err)
+			}
+		})
+	}
+	for s.waiting() < 5 {
+		if t.Context().Err() != nil {
+			t.Fatal("not all came")
+		}
+	}
+	if err := db.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.scripts.release(t.Context())
+	wg.Wait()
+}
+
 func (s *Redis) waiting() int {
 	s.scripts.mu.Lock()
 	defer s.scripts.mu.Unlock()

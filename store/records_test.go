@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -112,6 +113,23 @@ func TestWhatEndedIsForgottenWhole(t *testing.T) {
 	}
 	if before < 8 {
 		t.Errorf("only %d keys were there to forget", before)
+	}
+}
+
+// TestForgettingGoesOnAtOnce pins that a sweep which could not forget everything
+// asks for the next one now, and not when something is due.
+func TestForgettingGoesOnAtOnce(t *testing.T) {
+	t.Parallel()
+	s, db := openServer(t)
+	s.retention = 0
+	for i := range sweepBatch + 1 {
+		db.ZAdd(t.Context(), s.space.key("done"), redis.Z{Score: 1, Member: fmt.Sprint("apr_", i)})
+	}
+	if _, next, err := s.Sweep(t.Context(), sweepBatch); next != time.Millisecond || err != nil {
+		t.Errorf("with more to forget: next in %v, %v; want at once", next, err)
+	}
+	if _, next, err := s.Sweep(t.Context(), sweepBatch); next != 0 || err != nil {
+		t.Errorf("with nothing left: next in %v, %v; want none", next, err)
 	}
 }
 
