@@ -19,9 +19,8 @@ type Channel interface {
 	// Posting twice may show it twice: the caller keeps the Ref.
 	Post(ctx context.Context, to gate.Conversation, c *Card) (Ref, error)
 
-	// Update redraws the card at ref. It does nothing to a message that a person
-	// has deleted. Where the platform forbids changing the message any more the
-	// error is Frozen.
+	// Update redraws the card at ref. Where the message is gone, or the platform
+	// forbids changing it any more, the error is Frozen.
 	Update(ctx context.Context, ref Ref, c *Card) error
 
 	// Reply says below a card what became of it, for cards that are Frozen.

@@ -84,6 +84,17 @@ func TestABatch(t *testing.T) {
 	}
 }
 
+// TestALineIsTakenByOneAtATime: without it nobody would ever come together.
+func TestALineIsTakenByOneAtATime(t *testing.T) {
+	t.Parallel()
+	b := &batcher{free: 1, most: 64}
+	for i, want := range []bool{false, true} {
+		if _, queued := b.enqueue(t.Context(), noteScript, nil, nil); queued != want {
+			t.Errorf("request %d is queued: %t, want %t", i+1, queued, want)
+		}
+	}
+}
+
 // TestABatchOnANewServer sends a batch of scripts that the server does not know,
 // as after a restart.
 func TestABatchOnANewServer(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 //go:embed lua/*.lua
 var luaFS embed.FS
 
-// The scripts are the only writers. Each file begins with its arguments and
+// The scripts are the only writers of what decides anything; where cards are is
+// written plainly, in cards.go. Each file begins with its arguments and
 // codes; the Go method of the same name is its only caller.
 var (
 	openScript          = script("open")

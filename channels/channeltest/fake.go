@@ -1,4 +1,4 @@
-// Package channeltest helps to test what uses a channel, and channels themselves.
+// Package channeltest helps to test what uses a channel.
 package channeltest
 
 import (

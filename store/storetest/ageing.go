@@ -123,6 +123,20 @@ var ageing = tests{
 		}
 		k.open(func(o *gate.Opening) { o.Key = "k" })
 	},
+	"what is forgotten leaves its key to the one that took its place": func(k *kit) {
+		o := k.question(expires(30 * 24 * time.Hour))
+		o.Key = "k"
+		k.ok(second(k.Open(k.Context(), o)))
+		took := k.open(expires(30*24*time.Hour), k.replacing(o.ID, gate.EventVoided, gate.ReasonVoid))
+		k.Advance(k.T, 8*24*time.Hour)
+		k.sweep()
+		if err := second(k.Get(k.Context(), o.ID)); !errors.Is(err, gate.NotFound) {
+			k.Errorf("Get = %v, want NotFound", err)
+		}
+		if id, err := k.Find(k.Context(), alice.Key, "k"); id != took || err != nil {
+			k.Errorf("Find = %s, %v; want %s", id, err, took)
+		}
+	},
 	"a discretionary approval is remembered for seven days too": func(k *kit) {
 		id := k.open(discretionary)
 		k.approve(id)
