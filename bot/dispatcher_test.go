@@ -55,7 +55,7 @@ func (o *office) policy(two int) *gate.Policy {
 			{Name: "staged", Match: gate.MatchConfig{Tool: "staged"}},
 		}}},
 		gate.ApproversConfig{Default: []string{"sre"}, Groups: map[string]gate.GroupConfig{"sre": {Keys: []string{"ann", "bo", "cy"}}}}, nil,
-		[]gate.Principal{approver("ann"), approver("bo"), approver("cy")},
+		[]gate.Principal{approver("ann"), approver("bo"), approver("cy")}, nil,
 	)
 	if len(problems) > 0 {
 		o.Fatal(problems)

@@ -29,7 +29,7 @@ func rule(t *testing.T, c gate.RuleConfig) *gate.Rule {
 	approvers := gate.ApproversConfig{Default: []string{"sre"}, Groups: map[string]gate.GroupConfig{"sre": {Keys: []string{"ann", "bo"}}}}
 	people := []gate.PersonConfig{{Name: "ann", Keys: []string{"ann"}}, {Name: "bo", Keys: []string{"bo"}}}
 	keys := []gate.Principal{{Key: "ann", Person: "ann", Roles: []gate.Role{gate.RoleApprover}}, {Key: "bo", Person: "bo", Roles: []gate.Role{gate.RoleApprover}}}
-	p, problems := gate.NewPolicy(&gate.PolicyConfig{ToolGate: &gate.ToolGateConfig{Rules: []gate.RuleConfig{c}}}, approvers, people, keys)
+	p, problems := gate.NewPolicy(&gate.PolicyConfig{ToolGate: &gate.ToolGateConfig{Rules: []gate.RuleConfig{c}}}, approvers, people, keys, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -19,7 +19,7 @@ func BenchmarkCheckUndesignated(b *testing.B) {
 					Name: fmt.Sprint("rule-", i), Match: gate.MatchConfig{Server: "k8s-*", Tool: fmt.Sprintf("tool%d_{delete,apply}*", i)},
 				})
 			}
-			p, problems := gate.NewPolicy(cfg, gate.ApproversConfig{}, nil, []gate.Principal{person("ann")})
+			p, problems := gate.NewPolicy(cfg, gate.ApproversConfig{}, nil, []gate.Principal{person("ann")}, nil)
 			if len(problems) > 0 {
 				b.Fatal(problems)
 			}

@@ -25,6 +25,7 @@ type builder struct {
 	*Policy
 	cfg       ToolGateConfig
 	keys      map[string]Principal
+	chats     map[string]Platform
 	groups    map[string]*Group
 	fallback  []string // groups of rules that name none
 	taken     map[string]string
@@ -35,11 +36,12 @@ type builder struct {
 // NewPolicy checks a configuration and reports everything that is wrong with it
 // at once; the policy is nil then. Without cfg or its tool_gate the gate is
 // disabled. Keys are all configured keys: groups name them, and without an
-// approvers section every approver key may approve.
-func NewPolicy(cfg *PolicyConfig, approvers ApproversConfig, people []PersonConfig, keys []Principal) (*Policy, []Problem) {
+// approvers section every approver key may approve. Chats are the configured
+// platforms by name.
+func NewPolicy(cfg *PolicyConfig, approvers ApproversConfig, people []PersonConfig, keys []Principal, chats map[string]Platform) (*Policy, []Problem) {
 	b := &builder{
 		Policy: &Policy{people: map[string]string{}},
-		keys:   map[string]Principal{}, groups: map[string]*Group{},
+		keys:   map[string]Principal{}, chats: chats, groups: map[string]*Group{},
 		taken: map[string]string{}, complains: map[string]bool{},
 	}
 	if cfg == nil {
@@ -72,12 +74,12 @@ func (b *builder) warn(path, format string, args ...any) {
 	b.warnings = append(b.warnings, Problem{path, fmt.Sprintf(format, args...)})
 }
 
-// readPeople joins keys and people; whoever is joined twice must be the same.
+// readPeople joins accounts and people; whoever is joined twice must be the same.
 func (b *builder) readPeople(people []PersonConfig, keys []Principal) {
 	for _, k := range keys {
 		b.keys[k.Key] = k
 		if k.Person != "" {
-			b.people[k.Key] = k.Person
+			b.people["key:"+k.Key] = k.Person
 		}
 	}
 	known := map[string]bool{}
@@ -91,10 +93,15 @@ func (b *builder) readPeople(people []PersonConfig, keys []Principal) {
 			path := fmt.Sprintf("%s.keys[%d]", path, j)
 			if _, ok := b.keys[key]; !ok {
 				b.problem(path, "no key is named %q; add it under keys, or correct the name", key)
-			} else if other := b.people[key]; other != "" && other != p.Name {
-				b.problem(path, "key %q belongs to %q already; a key belongs to one person", key, other)
 			}
-			b.people[key] = p.Name
+			b.join(path, "key:"+key, p.Name)
+		}
+		for j, id := range p.Slack {
+			path := fmt.Sprintf("%s.slack[%d]", path, j)
+			if b.onPlatform(path, Slack, KindUser, id) && !strings.Contains(id, "/") {
+				b.problem(path, "%q: want the workspace too, like T0ACME/U0ANN", id)
+			}
+			b.join(path, Slack+":"+id, p.Name)
 		}
 	}
 	for _, k := range keys {
@@ -102,6 +109,31 @@ func (b *builder) readPeople(people []PersonConfig, keys []Principal) {
 			b.problem("people", "key %q belongs to %q, who is not listed; add them, or one human could vote twice", k.Key, k.Person)
 		}
 	}
+}
+
+// join says whose an account is.
+func (b *builder) join(path, account, person string) {
+	if other := b.people[account]; other != "" && other != person {
+		b.problem(path, "%s belongs to %q already; it belongs to one person", account, other)
+	}
+	b.people[account] = person
+}
+
+// Slack is the platform of that name.
+const Slack = "slack"
+
+// onPlatform checks an id of a platform.
+func (b *builder) onPlatform(path, name string, kind Kinship, id string) bool {
+	chat, ok := b.chats[name]
+	if !ok {
+		b.problem(path, "no channel named %q is configured; add channels.%s, or take it out", name, name)
+		return false
+	}
+	if err := chat.Check(kind, id); err != nil {
+		b.problem(path, "%v", err)
+		return false
+	}
+	return true
 }
 
 func (b *builder) readGroups(cfg ApproversConfig) {
@@ -115,6 +147,7 @@ func (b *builder) readGroups(cfg ApproversConfig) {
 			g.Members = append(g.Members, b.members(path+".keys", keys))
 			g.configured = append(g.configured, keys...)
 		}
+		b.onSlack(path, cfg.Groups[name], g)
 		slices.Sort(g.configured)
 		g.configured = slices.Compact(g.configured)
 		b.groups[name] = g
@@ -128,6 +161,35 @@ func (b *builder) readGroups(cfg ApproversConfig) {
 	case !b.disabled:
 		b.problem("approvers.default", "names no group, but rules without approvers, and questions that agents ask by themselves, go to it; list one")
 	}
+}
+
+// onSlack adds the members of a group that are Slack's.
+func (b *builder) onSlack(path string, c GroupConfig, g *Group) {
+	users := userMembers{platform: Slack, ids: map[string]string{}}
+	for i, id := range c.SlackUsers {
+		b.onPlatform(fmt.Sprintf("%s.slack_users[%d]", path, i), Slack, KindUser, id)
+		users.ids[id] = b.owner(id)
+		g.configured = append(g.configured, Slack+":"+id)
+	}
+	if len(users.ids) > 0 {
+		g.Members = append(g.Members, users)
+	}
+	for i, id := range c.SlackUserGroups {
+		b.onPlatform(fmt.Sprintf("%s.slack_usergroups[%d]", path, i), Slack, KindUserGroup, id)
+		g.Members = append(g.Members, rosterMembers{platform: Slack, group: id, roster: b.chats[Slack]})
+		g.configured = append(g.configured, Slack+":"+id)
+	}
+}
+
+// owner returns the person that a user id of Slack belongs to; the workspace may
+// be left out.
+func (b *builder) owner(id string) string {
+	for account, person := range b.people {
+		if on, own, _ := strings.Cut(account, ":"); on == Slack && (own == id || own[strings.LastIndexByte(own, '/')+1:] == id) {
+			return person
+		}
+	}
+	return ""
 }
 
 // everyApprover is the default without an approvers section.
@@ -166,7 +228,7 @@ func (b *builder) members(path string, keys []string) keyMembers {
 }
 
 func (b *builder) identity(key string) string {
-	return Voter{ID: "key:" + key, Person: b.people[key]}.Identity()
+	return Voter{ID: "key:" + key, Person: b.people["key:"+key]}.Identity()
 }
 
 func (b *builder) readChoices(cfg *PolicyConfig) {
@@ -405,11 +467,29 @@ func (b *builder) how(path string, c RuleConfig, r *Rule) {
 			r.Scopes = append(r.Scopes, scope)
 		}
 	}
+	b.where(path, c, r)
 	if len(c.Scopes) > 0 && !slices.Contains(c.Scopes, string(Once)) {
 		b.problem(path+".scopes", "once is missing; an approver may always approve just this call")
 	}
 	r.ReasonRequired = word(b, path+".deny_reason", c.DenyReason, "optional", "required") == "required"
 	r.Risk = word(b, path+".risk", c.Risk, "", "low", "medium", "high")
+}
+
+// where reads where the cards of a rule go, and whom the first one pings.
+func (b *builder) where(path string, c RuleConfig, r *Rule) {
+	for _, name := range slices.Sorted(maps.Keys(c.Conversation)) {
+		if b.onPlatform(path+".conversation."+name, name, KindConversation, c.Conversation[name]) {
+			r.Conversations = append(r.Conversations, Conversation{Place: name + ":" + c.Conversation[name]})
+		}
+	}
+	for i, name := range c.Mention {
+		g, ok := b.groups[name]
+		if !ok {
+			b.problem(fmt.Sprintf("%s.mention[%d]", path, i), "no group is named %q; add it under approvers.groups, or correct the name", name)
+			continue
+		}
+		r.Mention = append(r.Mention, g)
+	}
 }
 
 // asksNobody refuses what only questions have: a key that is accepted is enforced.
@@ -518,7 +598,7 @@ func (b *builder) fingerprint(cfg *PolicyConfig, approvers ApproversConfig, peop
 	keys := map[string]string{} // of approvers, and whose they are
 	for name, k := range b.keys {
 		if slices.Contains(k.Roles, RoleApprover) {
-			keys[name] = "approver " + b.people[name]
+			keys[name] = "approver " + b.people["key:"+name]
 		}
 	}
 	version, _ := fingerprint(map[string]any{

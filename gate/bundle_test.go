@@ -56,7 +56,7 @@ func policy(t *testing.T, cfg *gate.PolicyConfig) *gate.Policy {
 			person("ann"), person("bo"), person("cy"),
 			{Key: "hermes", Roles: []gate.Role{gate.RoleAgent}},
 			{Key: "ann-agent", Roles: []gate.Role{gate.RoleAgent}},
-		})
+		}, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

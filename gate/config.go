@@ -41,7 +41,9 @@ type RuleConfig struct {
 	Scopes        []string             `yaml:"scopes"`      // once, session, always
 	DenyReason    string               `yaml:"deny_reason"` // required | optional
 	Redact        []string             `yaml:"redact"`
-	Risk          string               `yaml:"risk"` // low | medium | high
+	Conversation  map[string]string    `yaml:"conversation"` // by platform; cards go there instead of to review
+	Mention       []string             `yaml:"mention"`      // groups, on the first card
+	Risk          string               `yaml:"risk"`         // low | medium | high
 }
 
 // MatchConfig selects calls: both globs match the whole name, and When, a CEL
@@ -67,13 +69,16 @@ type ApproversConfig struct {
 
 // GroupConfig lists who belongs to a group.
 type GroupConfig struct {
-	Keys []string `yaml:"keys"` // names of approver keys
+	Keys            []string `yaml:"keys"`             // names of approver keys
+	SlackUsers      []string `yaml:"slack_users"`      // U1, or T2/U1 of another workspace
+	SlackUserGroups []string `yaml:"slack_usergroups"` // S1
 }
 
 // PersonConfig joins what belongs to one human.
 type PersonConfig struct {
-	Name string   `yaml:"name"`
-	Keys []string `yaml:"keys"`
+	Name  string   `yaml:"name"`
+	Keys  []string `yaml:"keys"`
+	Slack []string `yaml:"slack"` // T1/U1
 }
 
 // SwitchConfig is a word that YAML may read as a boolean: a bare `off` and

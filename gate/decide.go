@@ -42,7 +42,7 @@ func (g *Gate) Decide(ctx context.Context, d Decision) (Tally, error) {
 const decideTries = 16
 
 func (g *Gate) decide(ctx context.Context, d Decision) (Tally, error) {
-	d.Reason = words(d.Reason)
+	d.Reason, d.Voter = words(d.Reason), g.policy.Load().who(d.Voter)
 	for range decideTries {
 		s, err := g.decidable(ctx, &d)
 		if err != nil {
@@ -147,7 +147,7 @@ func (g *Gate) cast(ctx context.Context, s *Snapshot, d *Decision) (Tally, error
 	if g.repeated(s, d) {
 		return g.tally(ctx, s, rule, Ballot{}, VoteResult{})
 	}
-	groups, err := g.eligible(ctx, s, rule, d.Voter)
+	groups, err := g.policy.Load().eligible(ctx, &s.Approval, rule, d.Voter)
 	if err != nil {
 		return Tally{}, err
 	}
@@ -168,44 +168,6 @@ func (g *Gate) cast(ctx context.Context, s *Snapshot, d *Decision) (Tally, error
 	}
 	return g.tally(ctx, s, rule, b, res)
 }
-
-// eligible says by which groups a voter may decide on this approval, or why not.
-func (g *Gate) eligible(ctx context.Context, s *Snapshot, rule *Rule, v Voter) ([]string, error) {
-	p := g.policy.Load()
-	persons := []string{s.Requester.Person, p.PersonOf(s.Requester.Key)}
-	self := v.ID == "key:"+s.Requester.Key || v.Person != "" && slices.Contains(persons, v.Person)
-	if self && rule.AdmitsRequester {
-		return []string{RequesterWord}, nil
-	}
-	if self {
-		return nil, forbidden(ReasonSelfApproval, "You asked for this call, so someone else must decide.")
-	}
-	if unclear(s, persons, v) {
-		return nil, forbidden(ReasonIdentityUnclear, "Nobody can tell whether you are the one who asked or has voted already. Decide where the others did, or ask an admin to add you to people.")
-	}
-	groups, err := rule.Qualify(ctx, v)
-	if err != nil {
-		return nil, &Error{Kind: Unavailable, Reason: ReasonIdentityUnavailable, Op: "gate.Decide", Public: "Could not check whether you may decide. Nothing was decided; press again.", Err: err}
-	}
-	if len(groups) == 0 {
-		return nil, forbidden(ReasonNotApprover, notApprover(rule))
-	}
-	return groups, nil
-}
-
-// unclear reports whether a voter whom nobody can name might be a requester or
-// an earlier voter under another name.
-func unclear(s *Snapshot, persons []string, v Voter) bool {
-	if v.Person != "" {
-		return false
-	}
-	if slices.ContainsFunc(persons, func(p string) bool { return p != "" }) {
-		return true
-	}
-	return slices.ContainsFunc(s.Votes, func(o Vote) bool { return platform(o.Voter) != platform(v) })
-}
-
-func platform(v Voter) string { p, _, _ := strings.Cut(v.ID, ":"); return p }
 
 // allowedBy checks the decision against the rule and against the voter's
 // earlier one.
@@ -329,14 +291,6 @@ func alreadySettled(s *Snapshot) string {
 	}
 }
 
-func notApprover(r *Rule) string {
-	var names []string
-	for _, g := range r.Groups {
-		names = append(names, g.Name)
-	}
-	return fmt.Sprintf("You are not in %s, so someone else must decide.", strings.Join(names, " or "))
-}
-
 // Revoke takes back an approval that has not run. It is a late denial.
 func (g *Gate) Revoke(ctx context.Context, id ID, v Voter, why string) (Tally, error) {
 	s, err := g.current(ctx, id)
@@ -358,6 +312,23 @@ func (g *Gate) Answer(ctx context.Context, p Principal, id ID, text string) erro
 	if s.Requester.Key != p.Key {
 		return g.notYours(p, id, "answer")
 	}
+	return g.reply(ctx, s, text)
+}
+
+// AnswerAs gives the reply of the person behind the call.
+func (g *Gate) AnswerAs(ctx context.Context, v Voter, id ID, text string) error {
+	s, err := g.current(ctx, id)
+	if err != nil {
+		return err
+	}
+	if p := g.policy.Load(); v.Account != Member || !p.behind(&s.Requester, p.who(v)) {
+		g.note(Entry{Event: EventRefused, ID: id, By: v.ID, Note: "answer: not its own"})
+		return forbidden("", "Only the person who asked for this call, or their agent, can answer.")
+	}
+	return g.reply(ctx, s, text)
+}
+
+func (g *Gate) reply(ctx context.Context, s *Snapshot, text string) error {
 	text, _ = Cut(Clean(text), MaxAnswer)
 	if text == "" {
 		return &Error{Kind: Invalid, Op: "gate.Answer", Public: "text: write an answer"}
@@ -365,7 +336,7 @@ func (g *Gate) Answer(ctx context.Context, p Principal, id ID, text string) erro
 	if !s.Asked() {
 		return conflict(ReasonAlreadyDecided, "Nobody waits for an answer on this approval.")
 	}
-	return g.store.Answer(ctx, id, s.Rev, text)
+	return g.store.Answer(ctx, s.ID, s.Rev, text)
 }
 
 // MaxAnswer is how long an agent's answer to a question may be, in characters.
@@ -378,7 +349,7 @@ func (g *Gate) Settle(ctx context.Context, id ID, v Voter, outcome State, note s
 		return err
 	}
 	if rule := g.ruleOf(s); rule != nil {
-		if _, err := g.eligible(ctx, s, rule, v); err != nil {
+		if _, err := g.policy.Load().eligible(ctx, &s.Approval, rule, v); err != nil {
 			return err
 		}
 	} else if err := g.anyApprover(ctx, v); err != nil {

@@ -53,8 +53,12 @@ func TestDecide(t *testing.T) {
 		"a session scope needs a session":            {tool: "scoped_x", sessionless: true, press: scoped("ann", gate.Session), want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonScopeNotAllowed},
 		"a vote that was written by hand is no vote": {tool: "kubectl_delete", before: forgedVote, press: by("ann", gate.Approve), want: gate.Pending},
 		"unless the rule admits the requester":       {tool: "own_call", person: "ann", press: by("ann", gate.Approve), want: gate.Approved},
-		"a key nobody can name may be the asker":     {tool: "send_email", person: "ann", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "bo", gate.Approve); d.Voter.Person = ""; return d }, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonIdentityUnclear},
-		"another call on the screen does not count":  {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Digest[0]++; return d }, want: gate.Pending, kind: gate.Conflict, why: gate.ReasonDigestMismatch},
+		"a key nobody can name may be the asker": {tool: "send_email", person: "ann", press: func(s *gate.Snapshot) gate.Decision {
+			d := press(s, "bo", gate.Approve)
+			d.Voter = gate.Voter{ID: "key:unlisted"}
+			return d
+		}, want: gate.Pending, kind: gate.Forbidden, why: gate.ReasonIdentityUnclear},
+		"another call on the screen does not count": {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision { d := press(s, "ann", gate.Approve); d.Digest[0]++; return d }, want: gate.Pending, kind: gate.Conflict, why: gate.ReasonDigestMismatch},
 		"a question about another call is refused": {tool: "send_email", press: func(s *gate.Snapshot) gate.Decision {
 			d := press(s, "ann", gate.NeedContext)
 			d.Reason, d.Digest[0] = "why?", d.Digest[0]+1

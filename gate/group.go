@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -18,15 +17,6 @@ type Group struct {
 	Members []Members
 
 	configured []string // its members as the configuration lists them, sorted
-}
-
-// Members is one way to belong to a group.
-type Members interface {
-	// Has reports whether v belongs. An error means that nobody knows.
-	Has(ctx context.Context, v Voter) (bool, error)
-	// Listed returns the identities (Voter.Identity) that are known to belong;
-	// complete says that there are no others.
-	Listed() (identities []string, complete bool)
 }
 
 // Has reports whether v belongs to the group. An error of one kind of members
@@ -53,18 +43,6 @@ func (g *Group) Listed() (identities []string, complete bool) {
 	slices.Sort(identities)
 	return slices.Compact(identities), complete
 }
-
-// keyMembers are holders of approver keys: identities by voter id ("key:ann").
-type keyMembers map[string]string
-
-// Has implements Members.
-func (k keyMembers) Has(_ context.Context, v Voter) (bool, error) {
-	_, ok := k[v.ID]
-	return ok, nil
-}
-
-// Listed implements Members.
-func (k keyMembers) Listed() ([]string, bool) { return slices.Collect(maps.Values(k)), true }
 
 // Qualify returns the names of the rule's groups that v is in. An error of one
 // group does not matter if another admits; otherwise it is returned.

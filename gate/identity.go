@@ -50,7 +50,22 @@ type Voter struct {
 	Person  string // name from the people map; empty if nobody knows
 	Surface string // "api", "cli", "console", "slack", "mattermost"
 	Login   string // how they proved it: "key", "oidc", "platform"
+
+	Account Account `json:"-"` // as the platform had it at this moment
 }
+
+// Account is what a platform says of somebody's account. The zero value is a full
+// member of the workspace that the bot is in.
+type Account string
+
+// The accounts.
+const (
+	Member      Account = ""
+	Guest       Account = "guest"       // decides only where a group lists them by id
+	Outsider    Account = "outsider"    // of another workspace or company; the same
+	Bot         Account = "bot"         // never decides
+	Deactivated Account = "deactivated" // never decides
+)
 
 // Identity is the one name a voter's votes are counted under: the person if
 // known, so that one human on two platforms is one approver.

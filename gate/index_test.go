@@ -63,7 +63,7 @@ func manyRules(t testing.TB, n int) *Policy {
 		}
 		cfg.ToolGate.Rules = append(cfg.ToolGate.Rules, RuleConfig{Match: m})
 	}
-	p, problems := NewPolicy(cfg, ApproversConfig{}, nil, keys)
+	p, problems := NewPolicy(cfg, ApproversConfig{}, nil, keys, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems[0])
 	}

@@ -43,7 +43,7 @@ type Policy struct {
 	forceDeferred, allowInline []*glob
 	defaultMode                Mode
 
-	people   map[string]string // by name of a key
+	people   map[string]string // by voter id
 	warnings []Problem
 }
 
@@ -108,5 +108,17 @@ func (p *Policy) OnUndeliverable() Fallback { return p.onUndeliverable }
 // Unattended says what becomes of a gated call that nobody waits for.
 func (p *Policy) Unattended() Fallback { return p.unattended }
 
-// PersonOf returns the person that a key belongs to, empty if nobody knows.
-func (p *Policy) PersonOf(key string) string { return p.people[key] }
+// PersonOf returns the person that a voter id ("key:ann-cli", "slack:T1/U1")
+// belongs to, empty if nobody knows.
+func (p *Policy) PersonOf(voter string) string { return p.people[voter] }
+
+// joined reports whether it is known who a person is on a chat platform, and so
+// who they are not.
+func (p *Policy) joined(person, on string) bool {
+	for id, owner := range p.people {
+		if owner == person && platform(id) == on && on != keyVoter {
+			return true
+		}
+	}
+	return false
+}

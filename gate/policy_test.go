@@ -34,7 +34,7 @@ func load(t testing.TB, text string) (*Policy, []Problem) {
 	if err := yaml.UnmarshalWithOptions([]byte(text), &c, yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
-	return NewPolicy(c.Approvals, c.Approvers, c.People, keys)
+	return NewPolicy(c.Approvals, c.Approvers, c.People, keys, nil)
 }
 
 func mustLoad(t testing.TB, text string) *Policy {
@@ -428,7 +428,7 @@ func TestSomebodyMustBeAbleToApprove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 
-			p, problems := NewPolicy(tt.cfg, tt.approvers, tt.people, tt.keys)
+			p, problems := NewPolicy(tt.cfg, tt.approvers, tt.people, tt.keys, nil)
 			var paths []string
 			for _, problem := range problems {
 				paths = append(paths, problem.Path)
@@ -493,9 +493,9 @@ people: [{name: ann}, {name: bob, keys: [bob-cli]}]
 
 		{"undeliverable", p.OnUndeliverable(), FallbackDeny},
 		{"unattended", p.Unattended(), FallbackDefer},
-		{"person of the key", p.PersonOf("ann-cli"), "ann"},
-		{"person of the list", p.PersonOf("bob-cli"), "bob"},
-		{"person of nobody", p.PersonOf("hermes"), ""},
+		{"person of the key", p.PersonOf("key:ann-cli"), "ann"},
+		{"person of the list", p.PersonOf("key:bob-cli"), "bob"},
+		{"person of nobody", p.PersonOf("key:hermes"), ""},
 		{"discretionary", p.Discretionary().groupNames(), []string{"sre"}},
 		{"discretionary quorum", p.Discretionary().Quorum, Quorum{Total: 1}},
 		{"discretionary expiry", p.Discretionary().ExpiresIn, 72 * time.Hour},
@@ -595,15 +595,15 @@ func TestANewColleagueVoidsNothing(t *testing.T) {
 	t.Parallel()
 
 	cfg := &PolicyConfig{ToolGate: &ToolGateConfig{RequireApproval: []string{"x"}}}
-	before, _ := NewPolicy(cfg, ApproversConfig{}, nil, keys[:1])
-	after, _ := NewPolicy(cfg, ApproversConfig{}, nil, keys)
+	before, _ := NewPolicy(cfg, ApproversConfig{}, nil, keys[:1], nil)
+	after, _ := NewPolicy(cfg, ApproversConfig{}, nil, keys, nil)
 	if before.rules[0].Version != after.rules[0].Version {
 		t.Error("one approver key more changed a rule that asks every approver")
 	}
 	if before.Version() == after.Version() {
 		t.Error("replicas that know other approvers call it the same policy")
 	}
-	renamed, _ := NewPolicy(cfg, ApproversConfig{}, nil, []Principal{{Key: "ann-cli", Roles: []Role{RoleApprover}, Person: "zoe"}})
+	renamed, _ := NewPolicy(cfg, ApproversConfig{}, nil, []Principal{{Key: "ann-cli", Roles: []Role{RoleApprover}, Person: "zoe"}}, nil)
 	if before.Version() == renamed.Version() {
 		t.Error("replicas that know a key as another person's call it the same policy")
 	}

@@ -54,6 +54,9 @@ type Rule struct {
 	ReasonRequired bool    // a denial must say why
 	Risk           string  // low, medium, high or empty
 
+	Conversations []Conversation // where its cards go, one of each platform
+	Mention       []*Group       // who is pinged with the first card
+
 	server, tool *glob
 	when         *condition
 	whenText     string

@@ -77,7 +77,7 @@ func testKeys(t testing.TB) *bot.Keys {
 
 func newPolicy(t testing.TB, cfg *gate.PolicyConfig, keys *bot.Keys) *gate.Policy {
 	t.Helper()
-	p, problems := gate.NewPolicy(cfg, gate.ApproversConfig{}, nil, keys.Principals())
+	p, problems := gate.NewPolicy(cfg, gate.ApproversConfig{}, nil, keys.Principals(), nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -112,7 +112,7 @@ func (c *Console) approvalPage(ctx context.Context, s *session, v gate.View) app
 	a, clock := &v.Approval, gate.Clock{Now: v.Snapshot.Now}
 	rule := v.Rule
 	if rule == nil {
-		rule = c.ruleNamed(a)
+		rule = c.Inbox.Policy().RuleNamed(a)
 	}
 	p := approvalPage{
 		chrome: c.chrome(s, a.Call.Tool, ""), View: v, Rule: rule, Due: channels.Due(a), Args: argumentsOf(a, rule),
@@ -142,8 +142,8 @@ func (c *Console) actions(ctx context.Context, s *session, v *gate.View, rule *g
 	if rule == nil {
 		return actions{Deny: a.State == gate.Pending, Settle: unsettled, TakeBack: undone, Why: "The rule it was opened under is gone from the policy."}
 	}
-	if why := c.mayNot(ctx, a, rule, s.voter()); why != "" {
-		return actions{Why: why}
+	if err := c.Inbox.Policy().MayDecide(ctx, a, s.voter()); err != nil {
+		return actions{Why: gate.PublicText(err)}
 	}
 	if a.State != gate.Pending {
 		return actions{TakeBack: undone, Settle: unsettled}

@@ -137,7 +137,7 @@ func (h *house) policy(rules []gate.RuleConfig) *gate.Policy {
 		gate.ApproversConfig{Default: []string{"sre"}, Groups: map[string]gate.GroupConfig{
 			"sre": {Keys: []string{"ann-cli", "bo-cli", "cy-cli"}}, "owners": {Keys: []string{"cy-cli"}},
 		}},
-		nil, []gate.Principal{person("ann"), person("bo"), person("cy"), {Key: "hermes", Roles: []gate.Role{gate.RoleAgent}}})
+		nil, []gate.Principal{person("ann"), person("bo"), person("cy"), {Key: "hermes", Roles: []gate.Role{gate.RoleAgent}}}, nil)
 	if len(problems) > 0 {
 		h.t.Fatal(problems)
 	}

@@ -203,14 +203,14 @@ func (c *Console) rows(ctx context.Context, s *session, approvals []gate.Approva
 	out := make([]row, len(approvals))
 	for i := range approvals {
 		a := &approvals[i]
-		rule := c.ruleNamed(a)
+		rule := c.Inbox.Policy().RuleNamed(a)
 		out[i] = row{Approval: *a, Due: channels.Due(a)}
 		if a.State != gate.Pending { // of a pending one, votes and questions are not in the list
 			out[i].Line = gate.StateLine(a, gate.Progress{}, gate.Clock{Now: now})
 		}
 		if rule != nil {
 			out[i].Risk = rule.Risk
-			out[i].Mine = asks(a.State) && c.mayNot(ctx, a, rule, s.voter()) == ""
+			out[i].Mine = asks(a.State) && c.Inbox.Policy().MayDecide(ctx, a, s.voter()) == nil
 		}
 	}
 	return out

@@ -35,23 +35,21 @@ const (
 	inputAction = "text"
 )
 
-// open shows the modal of an action. A trigger lives for three seconds; who was
-// too late is asked to press again.
-func (p *Presses) open(ctx context.Context, in *interaction, k *channels.Click, action string) {
-	ctx, cancel := context.WithTimeout(ctx, modalWithin)
-	defer cancel()
-	metadata, err := json.Marshal(where{k.Approval, k.Ref})
-	if err == nil {
-		_, err = p.Slack.api.OpenViewContext(ctx, in.Trigger, modal(action, dialogs[action], string(metadata)))
-	}
-	if err != nil {
-		p.Log.WarnContext(ctx, "a dialog could not be opened", "approval", string(k.Approval), "err", err)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), modalWithin)
-		p.work.Go(func() {
+// open shows the modal of an action, behind the answer to Slack. A trigger lives
+// for three seconds; who was too late is asked to press again.
+func (p *Presses) open(ctx context.Context, in *interaction, k channels.Click, action string) {
+	p.behind(ctx, func(ctx context.Context) {
+		metadata, err := json.Marshal(where{k.Approval, k.Ref})
+		if err == nil {
+			opening, cancel := context.WithTimeout(ctx, modalWithin)
 			defer cancel()
+			_, err = p.Slack.api.OpenViewContext(opening, in.Trigger, modal(action, dialogs[action], string(metadata)))
+		}
+		if err != nil {
+			p.Log.WarnContext(ctx, "a dialog could not be opened", "approval", string(k.Approval), "err", err)
 			p.tell(ctx, in, k.Ref, "That took too long, and nothing was decided; press again.")
-		})
-	}
+		}
+	})
 }
 
 func modal(action string, d dialog, metadata string) api.ModalViewRequest {

@@ -3,68 +3,82 @@ package slack
 import (
 	"cmp"
 	"context"
-	"sync"
-	"time"
+	"slices"
 
 	api "github.com/slack-go/slack"
 
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// people remembers briefly who somebody is.
-type people struct {
-	mu    sync.Mutex
-	known map[string]known
-}
-
-type known struct {
-	user *api.User
-	at   time.Time
-}
-
-// rememberFor is how long a look-up of a person holds: short enough that one who
-// was locked out is soon refused.
-const rememberFor = time.Minute
-
-// user looks a person up, at most once a minute.
+// user looks a person up.
 func (s *Slack) user(ctx context.Context, id string) (*api.User, error) {
-	s.people.mu.Lock()
-	k, ok := s.people.known[id]
-	s.people.mu.Unlock()
-	if ok && time.Since(k.at) < rememberFor {
-		return k.user, nil
-	}
-	u, err := s.api.GetUserInfoContext(ctx, id)
-	if err != nil || u == nil || u.ID != id {
-		return nil, failed("slack.user", err)
-	}
-	s.people.mu.Lock()
-	defer s.people.mu.Unlock()
-	if s.people.known == nil || len(s.people.known) > 10_000 {
-		s.people.known = map[string]known{}
-	}
-	s.people.known[id] = known{u, time.Now()}
-	return u, nil
+	return s.people.get(ctx, id, func(ctx context.Context) (*api.User, error) {
+		u, err := s.api.GetUserInfoContext(ctx, id)
+		if err != nil || u == nil || u.ID != id {
+			return nil, failed("slack.user", err)
+		}
+		return u, nil
+	})
 }
 
-// voter says who pressed, or why they cannot decide whatever the lists say.
-// Anybody who sees a card can press it: guests, and people of other companies.
-func (s *Slack) voter(ctx context.Context, p person) (v gate.Voter, refusal string) {
-	u, err := s.user(ctx, p.ID)
-	switch {
-	case err != nil:
-		return gate.Voter{}, gate.PressText(gate.Press{Reason: gate.ReasonIdentityUnavailable})
-	case u.Deleted:
-		return gate.Voter{}, "Your account is deactivated. Nothing was decided."
-	case u.IsBot || u.IsAppUser || u.ID == "USLACKBOT":
-		return gate.Voter{}, "Bots cannot decide. Nothing was decided."
-	case u.IsRestricted || u.IsUltraRestricted:
-		return gate.Voter{}, "Guests cannot decide. Nothing was decided."
-	case u.IsStranger || u.TeamID != s.team:
-		return gate.Voter{}, "People of other workspaces cannot decide. Nothing was decided."
+// Members implements gate.Platform, for user groups.
+func (s *Slack) Members(ctx context.Context, group string) ([]string, error) {
+	here, err := s.self(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return gate.Voter{
-		ID: name + ":" + s.team + "/" + u.ID, Name: cmp.Or(u.Profile.DisplayName, u.RealName, u.Name),
+	return s.groups.get(ctx, group, func(ctx context.Context) ([]string, error) {
+		var options []api.GetUserGroupMembersOption
+		if here.EnterpriseID != "" {
+			options = append(options, api.GetUserGroupMembersOptionTeamID(here.TeamID))
+		}
+		users, err := s.api.GetUserGroupMembersContext(ctx, group, options...)
+		if err != nil {
+			return nil, failed("slack.Members", err)
+		}
+		for i, id := range users {
+			users[i] = voterID(here.TeamID, id)
+		}
+		return users, nil
+	})
+}
+
+func voterID(team, user string) string { return name + ":" + team + "/" + user }
+
+// voter says who pressed, and what Slack says of their account: anybody who sees
+// a card can press it, guests and people of other companies too. The error is
+// that nobody knows.
+func (s *Slack) voter(ctx context.Context, id string) (gate.Voter, error) {
+	here, err := s.self(ctx)
+	if err != nil {
+		return gate.Voter{}, err
+	}
+	u, err := s.user(ctx, id)
+	if err != nil {
+		return gate.Voter{}, err
+	}
+	v := gate.Voter{
+		ID: voterID(here.TeamID, u.ID), Name: cmp.Or(u.Profile.DisplayName, u.RealName, u.Name, u.ID),
 		Surface: name, Login: "platform",
-	}, ""
+	}
+	switch {
+	case u.Deleted:
+		v.Account = gate.Deactivated
+	case u.IsBot || u.IsAppUser || u.ID == "USLACKBOT":
+		v.Account = gate.Bot
+	case u.IsStranger || !here.has(u):
+		v.Account, v.ID = gate.Outsider, voterID(u.TeamID, u.ID)
+	case u.IsRestricted || u.IsUltraRestricted:
+		v.Account = gate.Guest
+	}
+	return v, nil
+}
+
+// has reports whether somebody is of this workspace. In an organisation people
+// belong to several, and their own id and team may be the organisation's.
+func (w *workspace) has(u *api.User) bool {
+	if u.TeamID == w.TeamID {
+		return true
+	}
+	return w.EnterpriseID != "" && u.Enterprise.EnterpriseID == w.EnterpriseID && slices.Contains(u.Enterprise.Teams, w.TeamID)
 }

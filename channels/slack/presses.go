@@ -27,7 +27,6 @@ type Presses struct {
 	Slack         *Slack
 	Press         channels.ClickFunc
 	SigningSecret secret.String
-	App           string // A…: presses of other apps are refused
 	Log           *slog.Logger
 
 	work sync.WaitGroup
@@ -83,15 +82,19 @@ func (p *Presses) verified(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	return body, v.Ensure()
 }
 
+var errNotOurs = errors.New("payload: of another app, or of nobody")
+
 // interaction is the little of a payload that a decision needs. slack-go's own
 // type reads every block of the message, and loses the press with one it does not
 // know.
 type interaction struct {
-	Type      string `json:"type"`
-	App       string `json:"api_app_id"`
-	Trigger   string `json:"trigger_id"`
-	Reply     string `json:"response_url"`
-	User      person `json:"user"`
+	Type    string `json:"type"`
+	App     string `json:"api_app_id"`
+	Trigger string `json:"trigger_id"`
+	Reply   string `json:"response_url"`
+	User    struct {
+		ID string `json:"id"`
+	} `json:"user"`
 	Container struct {
 		Channel string `json:"channel_id"`
 		Message string `json:"message_ts"`
@@ -117,11 +120,6 @@ type interaction struct {
 	} `json:"view"`
 }
 
-type person struct {
-	ID   string `json:"id"`
-	Team string `json:"team_id"`
-}
-
 // Receive takes one interaction, from HTTP or from a socket. It returns soon; an
 // error is about a payload that is none of ours.
 func (p *Presses) Receive(ctx context.Context, payload []byte) error {
@@ -129,8 +127,8 @@ func (p *Presses) Receive(ctx context.Context, payload []byte) error {
 	if err := json.Unmarshal(payload, &in); err != nil {
 		return errors.New("payload: not JSON as Slack writes it")
 	}
-	if in.App != p.App || in.User.ID == "" {
-		return errors.New("payload: of another app, or of nobody")
+	if app := p.Slack.appID(); in.User.ID == "" || app != "" && in.App != app {
+		return errNotOurs
 	}
 	switch in.Type {
 	case "block_actions":
@@ -166,7 +164,7 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 	case actTakeBack:
 		k.Choice = gate.Deny
 	case actDeny, actAsk:
-		p.open(ctx, in, &k, a.Action)
+		p.open(ctx, in, k, a.Action)
 		return nil
 	default:
 		return errors.New("payload: an action of no card")
@@ -177,15 +175,28 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 
 // decide makes the decision behind the answer to Slack, and tells the presser.
 func (p *Presses) decide(ctx context.Context, in *interaction, k channels.Click) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideWithin)
-	p.work.Go(func() {
-		defer cancel()
-		voter, text := p.Slack.voter(ctx, in.User)
-		if text == "" {
+	p.behind(ctx, func(ctx context.Context) {
+		text := gate.PressText(gate.Press{Reason: gate.ReasonIdentityUnavailable})
+		voter, err := p.Slack.voter(ctx, in.User.ID)
+		if err == nil && in.App != p.Slack.appID() { // which was not known when it came
+			err = errNotOurs
+		}
+		if err != nil {
+			p.Log.WarnContext(ctx, "a presser could not be looked up", "user", in.User.ID, "err", err)
+		} else {
 			k.Voter = voter
 			text = p.Press(ctx, k)
 		}
 		p.tell(ctx, in, k.Ref, text)
+	})
+}
+
+// behind does something when Slack has its answer.
+func (p *Presses) behind(ctx context.Context, do func(context.Context)) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideWithin)
+	p.work.Go(func() {
+		defer cancel()
+		do(ctx)
 	})
 }
 

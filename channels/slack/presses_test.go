@@ -36,10 +36,13 @@ func newDesk(t *testing.T, change func(*channels.Card)) *desk {
 	d.slack.AddUser(slacktest.User{ID: "U0GUEST001", Name: "guest", Restricted: true})
 	d.slack.AddUser(slacktest.User{ID: "U0LEFT0001", Name: "left", Deleted: true})
 	d.slack.AddUser(slacktest.User{ID: "U0OTHER001", Name: "other", Team: "T0OTHER001"})
+	d.slack.Organise("E0ORG00001")
+	d.slack.AddUser(slacktest.User{ID: "U0SISTER01", Name: "sister", Team: "E0ORG00001", Enterprise: "E0ORG00001", Teams: []string{slacktest.Team, "T0OTHER001"}})
+	d.slack.AddUser(slacktest.User{ID: "U0COUSIN01", Name: "cousin", Team: "T0OTHER001", Enterprise: "E0ORG00001", Teams: []string{"T0OTHER001"}})
 	d.slack.AddChannel(slacktest.Channel{ID: ops, Members: []string{"U0AAAAAA1", "U0GUEST001", "U0LEFT0001", "U0OTHER001", slacktest.BotUser}})
 	c := slack.New(slack.Config{BotToken: secret.New(slacktest.BotToken), Team: slacktest.Team, APIURL: d.slack.URL() + "/api/"})
 	d.presses = &slack.Presses{
-		Slack: c, SigningSecret: secret.New(slacktest.SigningSecret), App: slacktest.App, Log: slog.New(slog.DiscardHandler),
+		Slack: c, SigningSecret: secret.New(slacktest.SigningSecret), Log: slog.New(slog.DiscardHandler),
 		Press: func(_ context.Context, k channels.Click) string {
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -53,6 +56,9 @@ func newDesk(t *testing.T, change func(*channels.Card)) *desk {
 	w := waiting()
 	if change != nil {
 		change(w)
+	}
+	if _, err := c.Connect(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	var err error
 	if d.ref, err = c.Post(t.Context(), gate.Conversation{Place: "slack:" + ops}, w); err != nil {
@@ -204,36 +210,32 @@ func (d *desk) wantNone() {
 	}
 }
 
-// TestWhoMayNotDecideWhateverTheListsSay presses as people who see the card.
-func TestWhoMayNotDecideWhateverTheListsSay(t *testing.T) {
+// TestWhatIsSaidOfPressers presses as people who see the card. Who of them may
+// decide is the gate's to say, by what kind of account it is.
+func TestWhatIsSaidOfPressers(t *testing.T) {
 	t.Parallel()
-	for user, want := range map[string]string{
-		"U0GUEST001": "Guests cannot decide.",
-		"U0OTHER001": "People of other workspaces cannot decide.",
+	for user, want := range map[string]gate.Voter{
+		"U0GUEST001":      {ID: "slack:" + slacktest.Team + "/U0GUEST001", Name: "guest", Account: gate.Guest},
+		"U0OTHER001":      {ID: "slack:T0OTHER001/U0OTHER001", Name: "other", Account: gate.Outsider},
+		"U0LEFT0001":      {ID: "slack:" + slacktest.Team + "/U0LEFT0001", Name: "left", Account: gate.Deactivated}, // whose press was still under way
+		slacktest.BotUser: {ID: "slack:" + slacktest.Team + "/" + slacktest.BotUser, Name: "approvalbot", Account: gate.Bot},
+		"U0SISTER01":      {ID: "slack:" + slacktest.Team + "/U0SISTER01", Name: "sister"}, // of this workspace and another of its organisation
+		"U0COUSIN01":      {ID: "slack:T0OTHER001/U0COUSIN01", Name: "cousin", Account: gate.Outsider},
 	} {
 		t.Run(user, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t, nil)
-			d.press(user, "approve", nil)
-			d.wantNone()
-			if got := d.told(user); !strings.HasPrefix(got, want) {
-				t.Errorf("told %q, want %q", got, want)
-			}
-		})
-	}
-	for user, want := range map[string]string{ // who cannot press any more, or never could, but whose press may still be under way
-		"U0LEFT0001":      "Your account is deactivated.",
-		slacktest.BotUser: "Bots cannot decide.",
-	} {
-		t.Run(user, func(t *testing.T) {
-			t.Parallel()
-			d := newDesk(t, nil)
-			d.press("U0AAAAAA1", "approve", mangled(func(p map[string]any) { // whose address is answered to
+			d.press("U0AAAAAA1", "approve", mangled(func(p map[string]any) {
 				p["user"] = map[string]any{"id": user, "team_id": slacktest.Team}
 			}))
-			d.wantNone()
-			if got := d.told("U0AAAAAA1"); !strings.HasPrefix(got, want) {
-				t.Errorf("told %q, want %q", got, want)
+			want.Surface, want.Login = "slack", "platform"
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if len(d.clicks) != 1 {
+				t.Fatalf("%d clicks", len(d.clicks))
+			}
+			if diff := cmp.Diff(want, d.clicks[0].Voter); diff != "" {
+				t.Errorf("voter (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -305,11 +307,22 @@ func FuzzReceive(f *testing.F) {
 	f.Add([]byte(`{"type":"view_submission","api_app_id":"A1","user":{"id":"U1"},"view":{"callback_id":"deny","private_metadata":"{}"}}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		c := slack.New(slack.Config{BotToken: secret.New("x"), APIURL: "http://127.0.0.1:1/"})
-		p := &slack.Presses{Slack: c, App: "A1", Log: slog.New(slog.DiscardHandler), Press: func(context.Context, channels.Click) string {
+		p := &slack.Presses{Slack: c, Log: slog.New(slog.DiscardHandler), Press: func(context.Context, channels.Click) string {
 			t.Error("somebody decided whom nobody could look up")
 			return ""
 		}}
 		_ = p.Receive(t.Context(), payload)
 		p.Wait()
 	})
+}
+
+// TestAPressOfAnotherAppBeforeOursIsKnown comes right after a start.
+func TestAPressOfAnotherAppBeforeOursIsKnown(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	d.presses.Slack = slack.New(slack.Config{BotToken: secret.New(slacktest.BotToken), APIURL: d.slack.URL() + "/api/"})
+	d.press("U0AAAAAA1", "approve", mangled(func(p map[string]any) { p["api_app_id"] = "A0OTHER001" }))
+	d.wantNone()
+	d.press("U0AAAAAA1", "approve", nil)
+	d.wantClick(channels.Click{Choice: gate.Approve})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	api "github.com/slack-go/slack"
@@ -14,12 +15,19 @@ import (
 	"github.com/approvalbot/approvalbot/gate/secret"
 )
 
-// Config is what a workspace's channel needs.
+// Config is `channels.slack`. Each secret is given by itself, from the
+// environment, or in a file; who makes a Slack has read the files.
 type Config struct {
-	BotToken secret.String // xoxb-…
-	Team     string        // T…: whose people may decide
-	APIURL   string        // ends in a slash; empty is Slack itself
-	HTTP     *http.Client  // nil is one with a timeout
+	BotToken          secret.String `yaml:"bot_token"` // xoxb-…
+	BotTokenFile      string        `yaml:"bot_token_file"`
+	AppToken          secret.String `yaml:"app_token"` // xapp-…: receives over Socket Mode
+	AppTokenFile      string        `yaml:"app_token_file"`
+	SigningSecret     secret.String `yaml:"signing_secret"` // instead of AppToken: receives over HTTP
+	SigningSecretFile string        `yaml:"signing_secret_file"`
+	Team              string        `yaml:"team"`    // T…: the workspace; empty is the one of the token
+	APIURL            string        `yaml:"api_url"` // ends in a slash; empty is Slack itself
+
+	HTTP *http.Client `yaml:"-"` // nil is one with a timeout
 }
 
 // Slack is a channel in one workspace. It is safe for concurrent use.
@@ -27,13 +35,17 @@ type Slack struct {
 	api    *api.Client
 	http   *http.Client
 	url    string // of what stands in for Slack
-	team   string
-	people people
+	team   string // that the configuration wants
+	here   memo[*workspace]
+	app    atomic.Pointer[string] // A…
+	people memo[*api.User]
+	groups memo[[]string] // voter ids
 }
 
 var (
 	_ channels.Channel = (*Slack)(nil)
 	_ channels.Finder  = (*Slack)(nil)
+	_ gate.Platform    = (*Slack)(nil)
 )
 
 // callTimeout bounds one call; slack-go's own client would wait for ever.

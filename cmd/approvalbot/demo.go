@@ -120,7 +120,7 @@ func demoConfig(decider string) (*config.Loaded, map[string]secret.String, error
 	}
 	var problems []gate.Problem
 	cfg.APIKeys, problems = bot.NewKeys(cfg.Keys)
-	policy, more := gate.NewPolicy(cfg.Approvals, cfg.Approvers, cfg.People, cfg.APIKeys.Principals())
+	policy, more := gate.NewPolicy(cfg.Approvals, cfg.Approvers, cfg.People, cfg.APIKeys.Principals(), nil)
 	cfg.Policy = policy
 	for _, b := range append(problems, more...) {
 		return nil, nil, errors.New(b.String())

@@ -19,6 +19,6 @@
 //
 // Where Slack's behaviour is not documented, the double takes the stricter one
 // and the comment says so. It knows the blocks that a card may use and refuses
-// others. Enterprise organisations, rotating tokens, files and streams are left
+// others. Organisation-wide installs, rotating tokens, files and streams are left
 // out; [Click.Mangle] makes the payloads that they would bring.
 package slacktest

@@ -50,6 +50,7 @@ type Slack struct {
 	mu         sync.Mutex
 	scopes     []string
 	tokenError string // what the bot token gets instead of answers
+	enterprise string // the organisation of the workspace, if there is one
 	users      map[string]User
 	groups     map[string]Group
 	channels   map[string]*conversation
@@ -299,10 +300,21 @@ func (s *Slack) id(prefix string) string {
 }
 
 func (s *Slack) authTest(*call) (object, error) {
-	return object{
+	who := object{
 		"url": "https://acme.slack.com/", "team": "Acme", "team_id": Team, "user": s.users[BotUser].Name,
 		"user_id": BotUser, "bot_id": Bot, "is_enterprise_install": false,
-	}, nil
+	}
+	if s.enterprise != "" {
+		who["enterprise_id"] = s.enterprise
+	}
+	return who, nil
+}
+
+func (s *Slack) botInfo(c *call) (object, error) {
+	if c.args["bot"] != Bot {
+		return nil, refuse("bot_not_found")
+	}
+	return object{"bot": object{"id": Bot, "deleted": false, "name": s.users[BotUser].Name, "app_id": App, "user_id": BotUser}}, nil
 }
 
 // How often methods may be called in a minute.
@@ -317,6 +329,7 @@ func (s *Slack) table() map[string]method {
 	history := scopesOf("history")
 	return map[string]method{
 		"auth.test":             {nil, liveOn, false, s.authTest},
+		"bots.info":             {[]string{"users:read"}, tier3, false, s.botInfo},
 		"apps.connections.open": {nil, tier3, true, s.openConnection},
 		"chat.postMessage":      {write, perWorkspace, false, s.postMessage},
 		"chat.update":           {write, tier3, false, s.update},

@@ -11,8 +11,9 @@ import (
 type User struct {
 	ID, Name, Email string
 
-	Team            string // empty: the one of the double; any other makes a stranger
-	Enterprise      string // the organisation, if there is one
+	Team            string   // empty: the one of the double; any other makes a stranger
+	Enterprise      string   // the organisation, if there is one,
+	Teams           []string // and the workspaces of it that the user is in; nil means Team
 	Deleted         bool
 	Bot             bool
 	Restricted      bool // a guest of several channels
@@ -47,6 +48,13 @@ type conversation struct {
 	user     string
 	last     int64 // the ts given last, in microseconds
 	messages []*Message
+}
+
+// Organise makes the workspace one of an organisation, E….
+func (s *Slack) Organise(enterprise string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.enterprise = enterprise
 }
 
 // AddUser adds a user or changes one.
@@ -215,16 +223,29 @@ func (s *Slack) userInfo(c *call) (object, error) {
 	}
 	o := object{
 		"id": u.ID, "team_id": u.Team, "name": u.Name, "real_name": u.Name, "deleted": u.Deleted, "profile": profile,
-		"is_bot": u.Bot, "is_app_user": false, "is_stranger": u.Team != Team, "updated": c.now.Unix(),
+		"is_bot": u.Bot, "is_app_user": false, "is_stranger": !s.ours(u), "updated": c.now.Unix(),
 	}
-	if u.Team == Team && !u.Deleted { // of others these are not told
+	if s.ours(u) && !u.Deleted { // of others these are not told
 		o["is_restricted"], o["is_ultra_restricted"] = u.Restricted || u.UltraRestricted, u.UltraRestricted
 		o["is_admin"], o["is_owner"], o["is_primary_owner"] = false, false, false
 	}
 	if u.Enterprise != "" {
-		o["enterprise_user"] = object{"id": u.ID, "enterprise_id": u.Enterprise, "teams": []string{u.Team}}
+		o["enterprise_user"] = object{"id": u.ID, "enterprise_id": u.Enterprise, "teams": u.teams()}
 	}
 	return object{"user": o}, nil
+}
+
+func (u User) teams() []string {
+	if u.Teams == nil {
+		return []string{u.Team}
+	}
+	return u.Teams
+}
+
+// ours reports whether somebody is of the workspace: by its id, or because the
+// organisation that it belongs to says so.
+func (s *Slack) ours(u User) bool {
+	return u.Team == Team || s.enterprise != "" && u.Enterprise == s.enterprise && slices.Contains(u.teams(), Team)
 }
 
 // groupMembers lists nobody for a disabled group, unless asked to.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/approvalbot/approvalbot/bot"
+	"github.com/approvalbot/approvalbot/channels/slack"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
 	"github.com/approvalbot/approvalbot/store"
@@ -30,10 +31,18 @@ type Config struct {
 	Key            secret.String        `yaml:"key"`              // instead of KeyFile, as ${NAME}
 	VerifyKeyFiles []string             `yaml:"verify_key_files"` // server keys that only verify, while they are rotated
 	Store          *Store               `yaml:"store"`            // nil: none was chosen
+	Channels       Channels             `yaml:"channels"`
+	Review         map[string]string    `yaml:"review"`    // by channel: where cards go that have no other place
+	Operators      map[string]string    `yaml:"operators"` // by channel: who is told when something is wrong
 	Approvers      gate.ApproversConfig `yaml:"approvers"`
 	People         []gate.PersonConfig  `yaml:"people"`
 	Keys           []bot.KeyConfig      `yaml:"keys"`
 	Approvals      *gate.PolicyConfig   `yaml:"approvals"` // nil: nothing is gated
+}
+
+// Channels are the chats that cards go to.
+type Channels struct {
+	Slack *slack.Config `yaml:"slack"`
 }
 
 // defaults hold before the file is read: loopback only.
@@ -60,6 +69,7 @@ type Loaded struct {
 	Policy  *gate.Policy
 	APIKeys *bot.Keys
 	Keyring *gate.Keyring // nil without a server key
+	Slack   *slack.Slack  // nil without one
 }
 
 // Problem is a mistake in a config file, or with Warning a doubt about it.

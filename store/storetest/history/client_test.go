@@ -131,7 +131,7 @@ func newPolicy() (*gate.Policy, []gate.Problem) {
 			{Name: "three", Match: gate.MatchConfig{Tool: "three_*"}, Quorum: &gate.QuorumConfig{Total: 3}},
 			{Name: "deny", Match: gate.MatchConfig{Tool: "now_*"}, InlineTimeout: &gate.InlineTimeoutConfig{After: "1m", Then: "deny"}},
 		}},
-	}, gate.ApproversConfig{}, nil, keys)
+	}, gate.ApproversConfig{}, nil, keys, nil)
 }
 
 func person(name string) gate.Principal {

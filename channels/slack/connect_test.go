@@ -1,0 +1,133 @@
+package slack_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/approvalbot/approvalbot/channels/slack"
+	"github.com/approvalbot/approvalbot/channels/slack/slacktest"
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/gate/secret"
+)
+
+func TestConnectSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	all := []string{"chat:write", "users:read"}
+	for name, tt := range map[string]struct {
+		double slacktest.Config
+		before func(*slacktest.Slack)
+		token  string
+		team   string
+		kind   gate.Kind
+		want   string // in the error
+	}{
+		"a good token":                        {double: slacktest.Config{Scopes: all}},
+		"a token of the workspace it wants":   {double: slacktest.Config{Scopes: all}, team: slacktest.Team},
+		"a token of another workspace":        {double: slacktest.Config{Scopes: all}, team: "T0ELSE", kind: gate.Invalid, want: "wants T0ELSE"},
+		"a token that may not post":           {double: slacktest.Config{Scopes: all[1:]}, kind: gate.Invalid, want: "has not the scope chat:write: cards cannot be posted"},
+		"a token that may not look people up": {double: slacktest.Config{Scopes: all[:1]}, kind: gate.Invalid, want: "has not the scope users:read"},
+		"a token that nobody knows":           {token: "xoxb-none", kind: gate.Invalid, want: "refused: invalid_auth"},
+		"a Slack that is broken":              {before: func(s *slacktest.Slack) { s.FailNext("auth.test", slacktest.ServerError) }, kind: gate.Unavailable, want: "does not answer"},
+		"a Slack that has enough of us":       {before: func(s *slacktest.Slack) { s.FailNext("auth.test", slacktest.Refused("ratelimited")) }, kind: gate.Unavailable, want: "does not answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			double := slacktest.New(t, tt.double)
+			if tt.before != nil {
+				tt.before(double)
+			}
+			token := slacktest.BotToken
+			if tt.token != "" {
+				token = tt.token
+			}
+			s := slack.New(slack.Config{BotToken: secret.New(token), Team: tt.team, APIURL: double.URL() + "/api/"})
+			self, err := s.Connect(t.Context())
+			if tt.want == "" {
+				want := slack.Self{Team: slacktest.Team, TeamName: "Acme", User: slacktest.BotUser, App: slacktest.App, Scopes: all}
+				if diff := cmp.Diff(want, self); diff != "" || err != nil {
+					t.Errorf("Connect: %v (-want +got):\n%s", err, diff)
+				}
+				return
+			}
+			if gate.KindOf(err) != tt.kind || !strings.Contains(gate.PublicText(err), tt.want) {
+				t.Errorf("Connect = %v %q, want %v %q", gate.KindOf(err), gate.PublicText(err), tt.kind, tt.want)
+			}
+		})
+	}
+}
+
+func TestMembersOfAUserGroup(t *testing.T) {
+	t.Parallel()
+	double := slacktest.New(t, slacktest.Config{})
+	double.AddGroup(slacktest.Group{ID: "S0SRE00001", Members: []string{"U0AAAAAA1", "U0AAAAAA2"}})
+	s := slack.New(slack.Config{BotToken: secret.New(slacktest.BotToken), APIURL: double.URL() + "/api/"})
+	double.FailNext("usergroups.users.list", slacktest.ServerError)
+	if ids, err := s.Members(t.Context(), "S0SRE00001"); err == nil {
+		t.Errorf("while Slack fails: %v, want an error", ids)
+	}
+	want := []string{"slack:" + slacktest.Team + "/U0AAAAAA1", "slack:" + slacktest.Team + "/U0AAAAAA2"}
+	for range 3 {
+		got, err := s.Members(t.Context(), "S0SRE00001")
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Fatalf("Members: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	if n := len(double.Calls("usergroups.users.list")); n != 2 {
+		t.Errorf("%d look-ups, want the failed one and one more", n)
+	}
+	if ids, err := s.Members(t.Context(), "S0NONE"); err == nil {
+		t.Errorf("of a group that is none: %v, want an error", ids)
+	}
+}
+
+func TestConfigProblems(t *testing.T) {
+	t.Parallel()
+	bot, app, signing := secret.New("xoxb-1"), secret.New("xapp-1"), secret.New("s")
+	for name, tt := range map[string]struct {
+		cfg  slack.Config
+		want string // path of the one problem
+	}{
+		"Socket Mode":                    {slack.Config{BotToken: bot, AppToken: app}, ""},
+		"HTTP":                           {slack.Config{BotToken: bot, SigningSecret: signing}, ""},
+		"a token that rotates":           {slack.Config{BotToken: secret.New("xoxe.xoxb-1"), AppToken: app}, ""},
+		"no bot token":                   {slack.Config{AppToken: app}, "bot_token_file"},
+		"a user's token":                 {slack.Config{BotToken: secret.New("xoxp-1"), AppToken: app}, "bot_token_file"},
+		"no way in":                      {slack.Config{BotToken: bot}, "app_token_file"},
+		"two ways in":                    {slack.Config{BotToken: bot, AppToken: app, SigningSecret: signing}, "signing_secret_file"},
+		"a bot token for the app's":      {slack.Config{BotToken: bot, AppToken: bot}, "app_token_file"},
+		"a name for the workspace":       {slack.Config{BotToken: bot, AppToken: app, Team: "acme"}, "team"},
+		"an address without its slash":   {slack.Config{BotToken: bot, AppToken: app, APIURL: "https://slack-gov.com/api"}, "api_url"},
+		"an address that is none":        {slack.Config{BotToken: bot, AppToken: app, APIURL: "slack/"}, "api_url"},
+		"an address that has both: fine": {slack.Config{BotToken: bot, AppToken: app, APIURL: "https://slack-gov.com/api/"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var paths []string
+			for _, p := range tt.cfg.Problems() {
+				paths = append(paths, p.Path)
+				if strings.Contains(p.Text, "xo") && strings.Contains(p.Text, "-1") {
+					t.Errorf("a token is in %q", p.Text)
+				}
+			}
+			if got := strings.Join(paths, " "); got != tt.want {
+				t.Errorf("problems at %q, want %q", got, tt.want)
+			}
+		})
+	}
+	s := slack.New(slack.Config{BotToken: bot})
+	for id, kind := range map[string]gate.Kinship{
+		"U0ANN": gate.KindUser, "W0ANN": gate.KindUser, "T2/U0ANN": gate.KindUser, "T0ACME/U0ANN": gate.KindUser,
+		"S0SRE": gate.KindUserGroup, "C0PROD": gate.KindConversation, "G0PROD": gate.KindConversation, "D0ANN": gate.KindConversation,
+	} {
+		if err := s.Check(kind, id); err != nil {
+			t.Errorf("%s as a %s: %v", id, kind, err)
+		}
+	}
+	for id, kind := range map[string]gate.Kinship{"@ann": gate.KindUser, "#prod": gate.KindConversation, "C0PROD>": gate.KindConversation, "sre": gate.KindUserGroup, "": gate.KindUser} {
+		if s.Check(kind, id) == nil {
+			t.Errorf("%q passed as a %s", id, kind)
+		}
+	}
+}

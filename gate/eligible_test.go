@@ -1,0 +1,220 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// chat is a platform whose user groups are what a test says.
+type chat map[string][]string
+
+var errNoChat = errors.New("the platform does not answer")
+
+func (c chat) Members(_ context.Context, group string) ([]string, error) {
+	ids, known := c[group]
+	if !known {
+		return nil, errNoChat
+	}
+	return ids, nil
+}
+
+func (chat) Check(kind gate.Kinship, id string) error {
+	if strings.HasPrefix(id, "#") {
+		return errors.New(id + " is no id of a " + string(kind))
+	}
+	return nil
+}
+
+// onSlack is a policy whose approvers are on Slack: ann and bo, whom people know,
+// eve whom it does not, and whoever is in a user group.
+func onSlack(t *testing.T) *gate.Policy {
+	t.Helper()
+	p, problems := gate.NewPolicy(
+		&gate.PolicyConfig{ToolGate: &gate.ToolGateConfig{Rules: []gate.RuleConfig{
+			{Name: "listed", Match: gate.MatchConfig{Tool: "listed"}, Approvers: []string{"listed"}},
+			{Name: "two", Match: gate.MatchConfig{Tool: "two"}, Approvers: []string{"listed", "keys"}, Quorum: &gate.QuorumConfig{Total: 2}},
+			{Name: "group", Match: gate.MatchConfig{Tool: "group"}, Approvers: []string{"group"}},
+			{Name: "broken", Match: gate.MatchConfig{Tool: "broken"}, Approvers: []string{"broken"}},
+			{Name: "either", Match: gate.MatchConfig{Tool: "either"}, Approvers: []string{"either"}},
+		}}},
+		gate.ApproversConfig{Default: []string{"listed"}, Groups: map[string]gate.GroupConfig{
+			"listed": {SlackUsers: []string{"U1", "U2", "U5", "U6", "U9", "T2/U7"}},
+			"keys":   {Keys: []string{"ann", "bo"}},
+			"group":  {SlackUserGroups: []string{"S1"}},
+			"broken": {SlackUserGroups: []string{"S0"}},
+			"either": {SlackUserGroups: []string{"S0"}, SlackUsers: []string{"U1"}},
+		}},
+		[]gate.PersonConfig{{Name: "ann", Keys: []string{"ann"}, Slack: []string{"T1/U1"}}, {Name: "bo", Keys: []string{"bo"}, Slack: []string{"T1/U2"}}, {Name: "cy", Keys: []string{"cy"}}},
+		[]gate.Principal{person("ann"), person("bo"), person("cy"), {Key: "hermes", Roles: []gate.Role{gate.RoleAgent}}},
+		map[string]gate.Platform{"slack": chat{"S1": {"slack:T1/U1", "slack:T1/U5", "slack:T1/U6", "slack:T2/U7"}}},
+	)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return p
+}
+
+func slackVoter(id string, account gate.Account) gate.Voter {
+	return gate.Voter{ID: "slack:" + id, Name: id, Surface: "slack", Login: "platform", Account: account}
+}
+
+func TestWhoOfAChatMayDecide(t *testing.T) {
+	t.Parallel()
+	ann, bo, eve := slackVoter("T1/U1", ""), slackVoter("T1/U2", ""), slackVoter("T1/U9", "")
+	key := func(name string) gate.Voter {
+		return gate.Voter{ID: "key:" + name, Name: name, Person: name, Surface: "console"}
+	}
+	tests := map[string]struct {
+		tool   string
+		person string // whom the agent acts for
+		before *gate.Voter
+		voter  gate.Voter
+		why    gate.Reason
+		text   string
+	}{
+		"who is listed by id":                              {tool: "listed", voter: ann},
+		"who is not":                                       {tool: "listed", voter: slackVoter("T1/U8", ""), why: gate.ReasonNotApprover, text: "You are not in listed. Ask ann or bo."},
+		"the same id in another workspace":                 {tool: "listed", voter: slackVoter("T2/U1", gate.Outsider), why: gate.ReasonNotApprover, text: "People of other workspaces decide only where"},
+		"the same id on another platform":                  {tool: "listed", voter: gate.Voter{ID: "mattermost:U1"}, why: gate.ReasonNotApprover},
+		"a guest who is listed by id":                      {tool: "listed", voter: slackVoter("T1/U5", gate.Guest)},
+		"an outsider who is listed with their workspace":   {tool: "listed", voter: slackVoter("T2/U7", gate.Outsider)},
+		"a bot that is listed by id":                       {tool: "listed", voter: slackVoter("T1/U6", gate.Bot), why: gate.ReasonNotApprover, text: "Bots cannot decide."},
+		"somebody deactivated who is listed by id":         {tool: "listed", voter: slackVoter("T1/U6", gate.Deactivated), why: gate.ReasonNotApprover, text: "Your account is deactivated"},
+		"a member of the user group":                       {tool: "group", voter: ann},
+		"who is not in the user group":                     {tool: "group", voter: bo, why: gate.ReasonNotApprover, text: "You are not in group."},
+		"a guest in the user group":                        {tool: "group", voter: slackVoter("T1/U5", gate.Guest), why: gate.ReasonNotApprover, text: "Guests decide only where a group lists them by id."},
+		"an outsider in the user group":                    {tool: "group", voter: slackVoter("T2/U7", gate.Outsider), why: gate.ReasonNotApprover},
+		"a user group that nobody can look up":             {tool: "broken", voter: ann, why: gate.ReasonIdentityUnavailable, text: "Could not check whether you may decide."},
+		"which does not matter to who is listed":           {tool: "either", voter: ann},
+		"but does to who is not":                           {tool: "either", voter: bo, why: gate.ReasonIdentityUnavailable},
+		"nor to who decides elsewhere":                     {tool: "broken", voter: key("cy"), why: gate.ReasonNotApprover},
+		"who asked, by the name of the account":            {tool: "listed", person: "slack:T1/U1", voter: ann, why: gate.ReasonSelfApproval},
+		"who asked, by name":                               {tool: "listed", person: "ann", voter: ann, why: gate.ReasonSelfApproval},
+		"who asked there, and decides by key":              {tool: "two", person: "slack:T1/U1", voter: key("ann"), why: gate.ReasonSelfApproval},
+		"who asked, and nobody knows who that is":          {tool: "listed", person: "slack:T1/U9", voter: eve, why: gate.ReasonSelfApproval},
+		"another account of the same platform":             {tool: "listed", person: "slack:T1/U9", voter: bo},
+		"a stranger where somebody known there asked":      {tool: "listed", person: "ann", voter: eve},
+		"a stranger where who asked is known elsewhere":    {tool: "listed", person: "cy", voter: eve, why: gate.ReasonIdentityUnclear},
+		"a known person where a stranger asked elsewhere":  {tool: "two", person: "mattermost:x", voter: key("ann"), why: gate.ReasonIdentityUnclear},
+		"a known person where a stranger asked on Slack":   {tool: "two", person: "slack:T1/U9", voter: key("ann")},
+		"a second vote of one person, by key":              {tool: "two", before: &ann, voter: key("ann"), why: gate.ReasonAlreadyDecided},
+		"a second person, by key":                          {tool: "two", before: &ann, voter: key("bo")},
+		"a known person after a stranger on Slack":         {tool: "two", before: &eve, voter: key("bo")},
+		"a stranger after a known person":                  {tool: "two", before: &ann, voter: eve},
+		"a stranger after somebody who is known by a key":  {tool: "two", before: voterOf(key("bo")), voter: eve},
+		"a stranger after a key whose person Slack is not": {tool: "two", before: voterOf(gate.Voter{ID: "slack:T1/U1", Person: "cy"}), voter: gate.Voter{ID: "mattermost:x"}, why: gate.ReasonIdentityUnclear},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, world())
+			if err := b.SetPolicy(t.Context(), onSlack(t), "test"); err != nil {
+				t.Fatal(err)
+			}
+			r := ask(tt.tool)
+			r.Requester.Person = tt.person
+			s := b.check(r).Approval
+			decide := func(v gate.Voter) error {
+				_, err := b.Decide(t.Context(), gate.Decision{ID: s.ID, Voter: v, Choice: gate.Approve, Digest: s.Digest})
+				return err
+			}
+			if tt.before != nil {
+				if err := decide(*tt.before); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if seems := b.Policy().MayDecide(t.Context(), &s.Approval, tt.voter); tt.before == nil && (seems == nil) != (tt.why == "" || tt.why == gate.ReasonIdentityUnavailable) {
+				t.Errorf("MayDecide = %v", seems)
+			}
+			err := decide(tt.voter)
+			if tt.why == "" {
+				if err != nil {
+					t.Errorf("Decide = %v, want no refusal", err)
+				}
+				return
+			}
+			if got := gate.ReasonOf(err); got != tt.why || !strings.HasPrefix(gate.PublicText(err), tt.text) {
+				t.Errorf("Decide = %s %q, want %s %q", got, gate.PublicText(err), tt.why, tt.text)
+			}
+			if tt.before == nil && b.state(s.ID) != gate.Pending {
+				t.Errorf("state = %s", b.state(s.ID))
+			}
+		})
+	}
+}
+
+func voterOf(v gate.Voter) *gate.Voter { return &v }
+
+func TestOnlyWhoAskedAnswers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, world())
+	if err := b.SetPolicy(t.Context(), onSlack(t), "test"); err != nil {
+		t.Fatal(err)
+	}
+	r := ask("listed")
+	r.Requester.Person = "slack:T1/U1"
+	s := b.check(r).Approval
+	if _, err := b.Decide(t.Context(), gate.Decision{ID: s.ID, Voter: slackVoter("T1/U2", ""), Choice: gate.NeedContext, Reason: "why?", Digest: s.Digest}); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []gate.Voter{slackVoter("T1/U2", ""), slackVoter("T2/U1", gate.Outsider), slackVoter("T1/U1", gate.Deactivated)} {
+		if err := b.AnswerAs(t.Context(), v, s.ID, "because"); gate.KindOf(err) != gate.Forbidden {
+			t.Errorf("%s %s answered: %v", v.ID, v.Account, err)
+		}
+	}
+	b.audited(gate.EventRefused, "answer: not its own")
+	if err := b.AnswerAs(t.Context(), slackVoter("T1/U1", ""), s.ID, "because"); err != nil {
+		t.Fatal(err)
+	}
+	after, err := b.Get(t.Context(), gate.Principal{Key: "hermes"}, s.ID)
+	if err != nil || after.Questions[0].Answer != "because" {
+		t.Errorf("answered %+v, %v", after.Questions, err)
+	}
+}
+
+func TestAPolicyNamesOnlyWhatPlatformsHave(t *testing.T) {
+	t.Parallel()
+	rule := func(c gate.RuleConfig) *gate.PolicyConfig {
+		c.Match.Tool = "x"
+		return &gate.PolicyConfig{ToolGate: &gate.ToolGateConfig{Rules: []gate.RuleConfig{c}}}
+	}
+	group := func(c gate.GroupConfig) gate.ApproversConfig {
+		return gate.ApproversConfig{Default: []string{"sre"}, Groups: map[string]gate.GroupConfig{"sre": c}}
+	}
+	chats := map[string]gate.Platform{"slack": chat{}}
+	ok := group(gate.GroupConfig{Keys: []string{"ann"}})
+	tests := map[string]struct {
+		cfg       *gate.PolicyConfig
+		approvers gate.ApproversConfig
+		people    []gate.PersonConfig
+		chats     map[string]gate.Platform
+		want      string
+	}{
+		"a user by name":                {rule(gate.RuleConfig{}), group(gate.GroupConfig{SlackUsers: []string{"#ann"}}), nil, chats, "approvers.groups.sre.slack_users[0]"},
+		"a user group by name":          {rule(gate.RuleConfig{}), group(gate.GroupConfig{Keys: []string{"ann"}, SlackUserGroups: []string{"#sre"}}), nil, chats, "approvers.groups.sre.slack_usergroups[0]"},
+		"users without a Slack":         {rule(gate.RuleConfig{}), group(gate.GroupConfig{Keys: []string{"ann"}, SlackUsers: []string{"U1"}}), nil, nil, "approvers.groups.sre.slack_users[0]"},
+		"a person without a workspace":  {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann", Slack: []string{"U1"}}}, chats, "people[0].slack[0]"},
+		"one account of two people":     {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann", Slack: []string{"T1/U1"}}, {Name: "bo", Slack: []string{"T1/U1"}}}, chats, "people[1].slack[0]"},
+		"a conversation by name":        {rule(gate.RuleConfig{Conversation: map[string]string{"slack": "#prod"}}), ok, nil, chats, "approvals.tool_gate.rules[0].conversation.slack"},
+		"a conversation of no platform": {rule(gate.RuleConfig{Conversation: map[string]string{"irc": "prod"}}), ok, nil, chats, "approvals.tool_gate.rules[0].conversation.irc"},
+		"a mention of no group":         {rule(gate.RuleConfig{Mention: []string{"oncall"}}), ok, nil, chats, "approvals.tool_gate.rules[0].mention[0]"},
+		"all of it right":               {rule(gate.RuleConfig{Conversation: map[string]string{"slack": "C1"}, Mention: []string{"sre"}}), ok, []gate.PersonConfig{{Name: "ann", Slack: []string{"T1/U1"}}}, chats, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := gate.NewPolicy(tt.cfg, tt.approvers, tt.people, []gate.Principal{person("ann")}, tt.chats)
+			var paths []string
+			for _, p := range problems {
+				paths = append(paths, p.Path)
+			}
+			if got := strings.Join(paths, " "); got != tt.want {
+				t.Errorf("problems at %q (%v), want %q", got, problems, tt.want)
+			}
+		})
+	}
+}
