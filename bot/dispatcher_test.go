@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/channels"
 	"github.com/approvalbot/approvalbot/channels/channeltest"
@@ -68,7 +70,7 @@ func approver(name string) gate.Principal {
 }
 
 // dispatches runs a replica's dispatcher until stop is called.
-func (o *office) dispatches(replica string, c channels.Channel) (stop func()) {
+func (o *office) dispatches(replica string, c channels.Channel, change ...func(*bot.Dispatcher)) (stop func()) {
 	o.Helper()
 	d := &bot.Dispatcher{
 		Cards: o.store, Gate: o.gate, Channels: map[string]channels.Channel{"fake": c}, Replica: replica,
@@ -77,6 +79,9 @@ func (o *office) dispatches(replica string, c channels.Channel) (stop func()) {
 			return []gate.Conversation{{Place: "fake:ops"}, {Place: "fake:backup"}}
 		},
 		Card: func(v *gate.View) *channels.Card { return channels.NewCard(v, channels.Context{Args: v.Call.Args}) },
+	}
+	for _, f := range change {
+		f(d)
 	}
 	ctx, cancel := context.WithCancel(o.Context())
 	done := make(chan struct{})
@@ -99,6 +104,45 @@ func (o *office) asks(tool string) *gate.Snapshot {
 		o.Fatalf("Check = %+v, %v", r, err)
 	}
 	return r.Approval
+}
+
+// asksFrom is an inline call that came from a conversation.
+func (o *office) asksFrom(origin gate.Conversation) *gate.Snapshot {
+	o.Helper()
+	r, err := o.gate.Check(o.Context(), gate.Request{
+		Call: gate.Call{Tool: "held"}, Requester: gate.Requester{Key: "hermes", Agent: "claude", Attended: true}, Origin: origin,
+	})
+	if err != nil || r.Approval == nil {
+		o.Fatalf("Check = %+v, %v", r, err)
+	}
+	return r.Approval
+}
+
+// places are the conversations in which an approval is shown.
+func (o *office) places(id gate.ID) (all []string) {
+	for _, m := range o.fake.Messages() {
+		if m.Card.Approval == id {
+			all = append(all, m.Place)
+		}
+	}
+	return all
+}
+
+// nowhereBut lets only some conversations take cards.
+func nowhereBut(places ...string) channeltest.Faults {
+	return func(op, place string, _ int) channeltest.Fault {
+		if op == "post" && !slices.Contains(places, place) {
+			return channeltest.Fault{Err: trouble(channels.Nowhere, 0)}
+		}
+		return channeltest.Fault{}
+	}
+}
+
+// probed is a Fake that can be asked whether it works.
+type probed struct{ *channeltest.Fake }
+
+func (p probed) Probe(ctx context.Context) error {
+	return p.Say(ctx, gate.Conversation{Place: "fake:probe"}, "?")
 }
 
 func (o *office) presses(s *gate.Snapshot, v gate.Voter, c gate.Choice) {
@@ -343,6 +387,110 @@ func TestDispatcher(t *testing.T) {
 			o.passes(3 * time.Second)
 			if m := o.card(after.Successor); m.Ref != before.Ref || m.Drawn != 2 || m.Card.Line != "Waiting for 3 of 3 (sre)" || len(o.fake.Messages()) != 1 {
 				o.Errorf("its card is %v and says %q; want it where the other was, %v", m.Ref, m.Card.Line, before.Ref)
+			}
+		},
+		"where no conversation takes it, the approvers are shown it themselves": func(o *office) {
+			o.fake.Breaks(nowhereBut("fake:D1", "fake:D2", "fake:oncall"))
+			defer o.dispatches("a", o.fake, func(d *bot.Dispatcher) {
+				d.Direct = func(context.Context, *gate.View) []gate.Conversation {
+					return []gate.Conversation{{Place: "fake:D0"}, {Place: "fake:D1"}, {Place: "fake:D2"}}
+				}
+				d.Operators = []gate.Conversation{{Place: "fake:oncall"}, {Place: "fake:ops"}}
+			})()
+			s := o.asks("held")
+			o.passes(3 * time.Second)
+			o.asks("held")
+			o.passes(3 * time.Second)
+			if got := o.places(s.ID); !slices.Equal(got, []string{"fake:D1", "fake:D2"}) {
+				o.Errorf("shown in %q", got)
+			}
+			o.presses(s, ann, gate.Deny)
+			o.passes(3 * time.Second)
+			for _, m := range o.fake.Messages() {
+				if m.Card.Approval == s.ID && m.Card.Live() {
+					o.Errorf("in %s it can still be pressed", m.Place)
+				}
+			}
+			var said []string // each trouble once, although two cards had it, and none where it is
+			for _, text := range o.fake.Said() {
+				said = append(said, text[:strings.Index(text, ": fake: refused")])
+			}
+			if diff := cmp.Diff([]string{
+				"fake:oncall: No card can be posted in fake:ops",
+				"fake:oncall: No card can be posted in fake:backup",
+				"fake:ops: No card can be posted in fake:backup",
+			}, said); diff != "" {
+				o.Errorf("operators were told (-want +got):\n%s", diff)
+			}
+		},
+		"a question that nobody waits for any more is also shown where such stay": func(o *office) {
+			defer o.dispatches("a", o.fake, func(d *bot.Dispatcher) {
+				d.Route = func(v *gate.View) []gate.Conversation {
+					if v.Mode == gate.Inline {
+						return []gate.Conversation{v.Origin}
+					}
+					return []gate.Conversation{{Place: "fake:review"}}
+				}
+			})()
+			s := o.asksFrom(gate.Conversation{Place: "fake:incident", Thread: "7"})
+			o.passes(3 * time.Second)
+			if m := o.card(s.ID); m.Place != "fake:incident" || m.Thread != "7" {
+				o.Errorf("shown in %s, thread %q", m.Place, m.Thread)
+			}
+			o.passes(16 * time.Minute)
+			if _, _, err := o.store.Sweep(o.Context(), 10); err != nil {
+				o.Fatal(err)
+			}
+			o.passes(3 * time.Second)
+			if got := o.places(s.ID); !slices.Equal(got, []string{"fake:incident", "fake:review"}) {
+				o.Errorf("shown in %q", got)
+			}
+			o.presses(s, ann, gate.Approve)
+			o.passes(3 * time.Second)
+			for _, m := range o.fake.Messages() {
+				if m.Card.Approve || !m.Card.TakeBack {
+					o.Errorf("in %s it says %q", m.Place, m.Card.Line)
+				}
+			}
+			if n := len(o.fake.Messages()); n != 2 {
+				o.Errorf("%d cards", n)
+			}
+		},
+		"a chat that is out is waited for, and others are told": func(o *office) {
+			outages := &bot.Outages{List: o.store.List, Posted: o.store.Posted, Log: slog.New(slog.DiscardHandler)}
+			o.fake.Breaks(always(trouble(channels.Out, 0)))
+			defer o.dispatches("a", probed{o.fake}, func(d *bot.Dispatcher) { d.Outages = outages })()
+			s := o.asks("staged")
+			o.passes(10 * time.Second)
+			if got := outages.Notices(o.Context()); len(got) != 0 {
+				o.Errorf("after 10 s: %q, want nothing yet", got)
+			}
+			o.passes(6 * time.Minute)
+			if got := outages.Notices(o.Context()); len(got) != 1 || got[0] != "Fake unreachable for 6 min, 1 card undelivered: decide here" {
+				o.Errorf("told %q", got)
+			}
+			o.presses(s, ann, gate.Deny) // there, so nothing is left to draw, and nothing would notice that it is back
+			o.passes(2 * time.Minute)
+			if got := outages.Notices(o.Context()); len(got) != 1 {
+				o.Errorf("told %q", got)
+			}
+			o.fake.Breaks(nil)
+			o.passes(time.Minute)
+			if got := outages.Notices(o.Context()); len(got) != 0 {
+				o.Errorf("when it is back: %q", got)
+			}
+		},
+		"an inline question in a chat that is out is given up after a minute": func(o *office) {
+			o.fake.Breaks(always(trouble(channels.Out, 0)))
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("held")
+			o.passes(30 * time.Second)
+			if got := o.state(s.ID); got.State != gate.Pending {
+				o.Errorf("%s after 30 s, want it to wait", got.State)
+			}
+			o.passes(70 * time.Second)
+			if got := o.state(s.ID); got.Approval.Reason != gate.ReasonUndeliverable {
+				o.Errorf("%s, %s after 100 s; want undeliverable", got.State, got.Approval.Reason)
 			}
 		},
 		"what was drawn is settled": func(o *office) {

@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,8 @@ type Channel interface {
 	// forbids changing it any more, the error is Frozen.
 	Update(ctx context.Context, ref Ref, c *Card) error
 
-	// Reply says below a card what became of it, for cards that are Frozen.
-	Reply(ctx context.Context, ref Ref, text string) error
+	// Say writes a text, in a thread if to has one.
+	Say(ctx context.Context, to gate.Conversation, text string) error
 }
 
 // Finder is a Channel that can look for a card whose Post was never answered.
@@ -34,10 +35,21 @@ type Finder interface {
 	Find(ctx context.Context, in gate.Conversation, id gate.ID) (ref Ref, found bool, err error)
 }
 
+// Prober is a Channel that can be asked whether it works.
+type Prober interface {
+	Probe(ctx context.Context) error
+}
+
 // Ref is where a card is. Only the channel that made it reads it.
 type Ref struct {
 	Place   string `json:"place"`
 	Message string `json:"message"`
+	Thread  string `json:"thread,omitempty"` // that the message is in
+}
+
+// Below is where an answer to the card goes.
+func (r Ref) Below() gate.Conversation {
+	return gate.Conversation{Place: r.Place, Thread: cmp.Or(r.Thread, r.Message)}
 }
 
 // Trouble is what kept a card from being delivered. The zero value is a mistake
@@ -51,6 +63,7 @@ const (
 	Nowhere                // this conversation takes none: archived, not invited
 	Frozen                 // this message cannot be changed any more
 	Unknown                // nobody knows whether it arrived
+	Out                    // the whole channel takes nothing until somebody mends it: a revoked token
 )
 
 // Error is a failed delivery.

@@ -35,6 +35,27 @@ type Members interface {
 	Listed() (identities []string, complete bool)
 }
 
+// Accounts returns the accounts of a platform that are in the group as far as
+// anybody knows, "U1" or "T2/U1": for telling people, never for what they may do.
+func (g *Group) Accounts(ctx context.Context, platform string) (ids []string) {
+	for _, m := range g.Members {
+		switch m := m.(type) {
+		case userMembers:
+			if m.platform == platform {
+				ids = append(ids, slices.Sorted(maps.Keys(m.ids))...)
+			}
+		case rosterMembers:
+			if m.platform == platform {
+				voters, _ := m.roster.Members(ctx, m.group) // who is not known is not told
+				for _, id := range voters {
+					ids = append(ids, strings.TrimPrefix(id, platform+":"))
+				}
+			}
+		}
+	}
+	return ids
+}
+
 // keyMembers are holders of approver keys: identities by voter id ("key:ann").
 type keyMembers map[string]string
 

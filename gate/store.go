@@ -283,6 +283,7 @@ type Posted struct {
 	Message string `json:"message,omitempty"`
 	Rev     int64  `json:"rev"`    // of the approval, as it was drawn
 	Digest  string `json:"digest"` // of the call that was shown, bare hex
+	Thread  string `json:"thread,omitempty"` // that the message is in
 	Frozen  bool   `json:"frozen,omitempty"`
 }
 

@@ -8,6 +8,7 @@
 package api
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -30,6 +31,8 @@ type Config struct {
 	Log  gate.Log // what streams read
 	Hub  *bot.Hub // says when to look again
 	Out  *slog.Logger
+
+	Notices func(context.Context) []string // which chats are out; nil: there is none
 
 	MaxParked int        // callers held at once by this replica; 0 means 20,000
 	PerKey    rate.Limit // requests a second of one API key; 0 means 50

@@ -109,7 +109,7 @@ func (a *API) list(ctx context.Context, c *caller, in *listInput) (*output[wire.
 	if err != nil {
 		return nil, err
 	}
-	body := wire.ListAnswer{Answer: nothing(), Approvals: []wire.Approval{}, Pending: page.Pending, Cursor: page.Next}
+	body := wire.ListAnswer{Answer: nothing(), Approvals: []wire.Approval{}, Pending: page.Pending, Cursor: page.Next, Notices: a.notices(ctx)}
 	for i := range page.Rows {
 		body.Approvals = append(body.Approvals, row(&page.Rows[i]))
 	}

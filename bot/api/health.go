@@ -37,6 +37,13 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 // stands until the next, and an empty one takes it away.
 func (a *API) Note(text string) { a.note.Store(&text) }
 
+func (a *API) notices(ctx context.Context) []string {
+	if a.Notices == nil {
+		return nil
+	}
+	return a.Notices(ctx)
+}
+
 // troubles lists what is not as it should be. That the gate is off is loud here.
 func (a *API) troubles(ctx context.Context) (notes []string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -50,6 +57,7 @@ func (a *API) troubles(ctx context.Context) (notes []string) {
 	if note := a.note.Load(); note != nil && *note != "" {
 		notes = append(notes, *note)
 	}
+	notes = append(notes, a.notices(ctx)...)
 	policy := a.Gate.Policy()
 	if policy.Disabled() {
 		notes = append(notes, "THE GATE IS DISABLED: there is no tool_gate section, or it says enabled: false; every call passes")

@@ -54,6 +54,8 @@ type Config struct {
 	// It may be empty when nothing stands in front of the server.
 	PublicURL string
 
+	Notices func(context.Context) []string // which chats are out; nil: there is none
+
 	Demo *DemoLink // nil: no such way in
 	Log  *slog.Logger
 }

@@ -36,6 +36,7 @@ type listPage struct {
 	Soon    int
 	First   string // link to the first page, empty on it
 	Next    string // link to the next page, empty on the last
+	Notices []string
 	Rev     string // changes whenever the list does
 }
 
@@ -98,7 +99,10 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request, s *session) {
 		}
 	}
 	p.links("/console/", cursor, page.Next)
-	p.Rev = revision(p.Pending, p.seen(), p.Next)
+	if c.Notices != nil {
+		p.Notices = c.Notices(ctx)
+	}
+	p.Rev = revision(p.Pending, p.seen(), p.Next, p.Notices)
 	if unchanged(w, r, p.Rev) {
 		return
 	}

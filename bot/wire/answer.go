@@ -111,6 +111,7 @@ type ListAnswer struct {
 	Answer
 	Approvals []Approval `json:"approvals"`
 	Pending   int        `json:"pending" doc:"How many are pending in all."`
+	Notices   []string   `json:"notices,omitempty" doc:"What people should know who decide here: a chat that is out."`
 	Cursor    string     `json:"cursor,omitempty" doc:"For the next page. Pages may be short: the last one is the one without a cursor."`
 }
 

@@ -19,10 +19,11 @@ type Fake struct {
 	faults   Faults
 	calls    map[string]int
 	messages []*Message
+	said     []string
 }
 
 // Faults is asked before each call, and what it returns happens. op is "post",
-// "update", "reply" or "find", place where, n the number of the call of that op,
+// "update", "say" or "find", place where, n the number of the call of that op,
 // from 1.
 type Faults func(op, place string, n int) Fault
 
@@ -70,7 +71,7 @@ func (f *Fake) Post(_ context.Context, to gate.Conversation, c *channels.Card) (
 	if bad.Err != nil {
 		return channels.Ref{}, bad.Err
 	}
-	m := &Message{Ref: channels.Ref{Place: to.Place, Message: strconv.Itoa(len(f.messages) + 1)}, Card: c, Drawn: 1, At: time.Now()}
+	m := &Message{Ref: channels.Ref{Place: to.Place, Message: strconv.Itoa(len(f.messages) + 1), Thread: to.Thread}, Card: c, Drawn: 1, At: time.Now()}
 	f.messages = append(f.messages, m)
 	return m.Ref, bad.Lost
 }
@@ -92,22 +93,31 @@ func (f *Fake) Update(_ context.Context, ref channels.Ref, c *channels.Card) err
 	return bad.Lost
 }
 
-// Reply implements channels.Channel.
-func (f *Fake) Reply(_ context.Context, ref channels.Ref, text string) error {
+// Say implements channels.Channel.
+func (f *Fake) Say(_ context.Context, to gate.Conversation, text string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	bad := f.fault("reply", ref.Place)
+	bad := f.fault("say", to.Place)
 	if bad.Err != nil {
 		return bad.Err
 	}
-	if m := f.find(ref); m != nil {
+	if m := f.find(channels.Ref{Place: to.Place, Message: to.Thread}); m != nil {
 		m.Replies = append(m.Replies, text)
+	} else {
+		f.said = append(f.said, to.Place+": "+text)
 	}
 	return bad.Lost
 }
 
+// Said returns what was written below no card, each behind its place.
+func (f *Fake) Said() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.said)
+}
+
 func (f *Fake) find(ref channels.Ref) *Message {
-	i := slices.IndexFunc(f.messages, func(m *Message) bool { return m.Ref == ref })
+	i := slices.IndexFunc(f.messages, func(m *Message) bool { return m.Place == ref.Place && m.Message == ref.Message })
 	if i < 0 {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	api "github.com/slack-go/slack"
 
+	"github.com/approvalbot/approvalbot/channels"
 	"github.com/approvalbot/approvalbot/gate"
 )
 
@@ -94,7 +95,7 @@ func unusable(text string) error {
 // notConnected tells an answer that an operator must mend from none.
 func (s *Slack) notConnected(err error) error {
 	if refused, ok := errors.AsType[api.SlackErrorResponse](err); ok {
-		if t, _ := meaning(err); t == 0 { // neither busy nor unknown
+		if t, _ := meaning(err); t == channels.Out || t == channels.Broken {
 			return unusable("the bot token is refused: " + refused.Err + "; take the one under OAuth & Permissions")
 		}
 	}

@@ -24,6 +24,11 @@ var troubles = map[string]channels.Trouble{
 
 	"message_not_found": channels.Frozen, "cant_update_message": channels.Frozen, "edit_window_closed": channels.Frozen, "block_mismatch": channels.Frozen,
 
+	"invalid_auth": channels.Out, "not_authed": channels.Out, "account_inactive": channels.Out, "token_revoked": channels.Out, "token_expired": channels.Out,
+	"missing_scope": channels.Out, "no_permission": channels.Out, "not_allowed_token_type": channels.Out, "org_login_required": channels.Out,
+	"team_access_not_granted": channels.Out, "two_factor_setup_required": channels.Out, "enterprise_is_restricted": channels.Out, "access_denied": channels.Out,
+	"accesslimited": channels.Out, "app_access_restricted": channels.Out, "ekm_access_denied": channels.Out, "invalid_app_id": channels.Out,
+
 	"internal_error": channels.Unknown, "fatal_error": channels.Unknown, "request_timeout": channels.Unknown, "service_unavailable": channels.Unknown,
 }
 

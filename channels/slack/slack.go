@@ -45,6 +45,7 @@ type Slack struct {
 var (
 	_ channels.Channel = (*Slack)(nil)
 	_ channels.Finder  = (*Slack)(nil)
+	_ channels.Prober  = (*Slack)(nil)
 	_ gate.Platform    = (*Slack)(nil)
 )
 
@@ -96,11 +97,11 @@ func (s *Slack) Post(ctx context.Context, to gate.Conversation, c *channels.Card
 	if to.Thread != "" {
 		options = append(options, api.MsgOptionTS(to.Thread))
 	}
-	where, ts, err := s.api.PostMessageContext(ctx, conversation(to.Place), options...)
+	where, ts, m, err := s.api.PostMessageWithResponseContext(ctx, conversation(to.Place), options...)
 	if err != nil || ts == "" { // Slack can fail without an error
 		return channels.Ref{}, failed("slack.Post", err)
 	}
-	return channels.Ref{Place: name + ":" + where, Message: ts}, nil
+	return channels.Ref{Place: name + ":" + where, Message: ts, Thread: m.ThreadTimestamp}, nil // none if what the thread began with is gone
 }
 
 // Update implements channels.Channel.
@@ -112,13 +113,18 @@ func (s *Slack) Update(ctx context.Context, ref channels.Ref, c *channels.Card) 
 	return nil
 }
 
-// Reply implements channels.Channel.
-func (s *Slack) Reply(ctx context.Context, ref channels.Ref, text string) error {
-	_, ts, err := s.api.PostMessageContext(ctx, conversation(ref.Place), api.MsgOptionTS(ref.Message),
+// Say implements channels.Channel.
+func (s *Slack) Say(ctx context.Context, to gate.Conversation, text string) error {
+	options := []api.MsgOption{
 		api.MsgOptionText(fallback(text), false), api.MsgOptionParse(false),
-		api.MsgOptionDisableLinkUnfurl(), api.MsgOptionDisableMediaUnfurl())
+		api.MsgOptionDisableLinkUnfurl(), api.MsgOptionDisableMediaUnfurl(),
+	}
+	if to.Thread != "" {
+		options = append(options, api.MsgOptionTS(to.Thread))
+	}
+	_, ts, err := s.api.PostMessageContext(ctx, conversation(to.Place), options...)
 	if err != nil || ts == "" {
-		return failed("slack.Reply", err)
+		return failed("slack.Say", err)
 	}
 	return nil
 }
@@ -138,7 +144,7 @@ func (s *Slack) Find(ctx context.Context, in gate.Conversation, id gate.ID) (cha
 	}
 	for _, m := range messages {
 		if m.Metadata.EventType == about && m.Metadata.EventPayload["id"] == string(id) {
-			return channels.Ref{Place: in.Place, Message: m.Timestamp}, true, nil
+			return channels.Ref{Place: in.Place, Message: m.Timestamp, Thread: in.Thread}, true, nil
 		}
 	}
 	return channels.Ref{}, false, nil
@@ -158,4 +164,12 @@ func (s *Slack) recent(ctx context.Context, in gate.Conversation) ([]api.Message
 		return nil, err
 	}
 	return h.Messages, nil
+}
+
+// Probe implements channels.Prober.
+func (s *Slack) Probe(ctx context.Context) error {
+	if _, err := s.api.AuthTestContext(ctx); err != nil {
+		return failed("slack.Probe", err)
+	}
+	return nil
 }

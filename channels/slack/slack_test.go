@@ -57,8 +57,8 @@ func TestACardLivesInAConversation(t *testing.T) {
 	if err := c.Update(t.Context(), ref, settled); err != nil {
 		t.Errorf("Update = %v", err)
 	}
-	if err := c.Reply(t.Context(), ref, "Denied by Ann <!here>"); err != nil {
-		t.Errorf("Reply = %v", err)
+	if err := c.Say(t.Context(), ref.Below(), "Denied by Ann <!here>"); err != nil {
+		t.Errorf("Say = %v", err)
 	}
 	all := s.Messages(ops)
 	if len(all) != 2 || all[1].ThreadTS != ref.Message {

@@ -83,7 +83,7 @@ func demo(ctx context.Context, p process, f demoFlags) error {
 	if err != nil {
 		return err
 	}
-	srv := &server{log: log, listener: listener, handler: svc.handler, drain: svc.drain, parts: svc.parts}
+	srv := &server{log: log, listener: listener, handler: svc.handler, drain: svc.drain, drained: svc.drained, parts: svc.parts}
 	err = alongside(ctx, srv.run, play.run)
 	if ctx.Err() != nil { // Ctrl-C is how a demo ends
 		return play.line("\nStopped. Nothing is left of it.")

@@ -45,6 +45,11 @@ func (s screen) pendingPage(l wire.ListAnswer, now time.Time) error {
 	if len(rows) < l.Pending {
 		count += fmt.Sprintf("; these are %d of them", len(rows))
 	}
+	for _, n := range l.Notices {
+		if err := s.line("%s", s.styled(yellow, gate.Clean(n))); err != nil {
+			return err
+		}
+	}
 	if err := s.line("%s", s.styled(bold, count)); err != nil || len(rows) == 0 {
 		return err
 	}

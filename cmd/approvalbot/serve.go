@@ -66,7 +66,7 @@ func serve(ctx context.Context, p process, f serveFlags) error {
 	fresh := &refresher{file: f.file, env: p.env, was: cfg.Config, gate: svc.gate, note: svc.note, log: log}
 	svc.parts = append(svc.parts, part{"reload", reloader{f.file, seen, hangup, fresh.reload}.run})
 	sayStart(log, cfg, st, listener.Addr(), replica)
-	return (&server{log: log, listener: listener, handler: svc.handler, drain: svc.drain, parts: svc.parts}).run(ctx)
+	return (&server{log: log, listener: listener, handler: svc.handler, drain: svc.drain, drained: svc.drained, parts: svc.parts}).run(ctx)
 }
 
 func closing(log *slog.Logger, st opened) {

@@ -33,6 +33,7 @@ type server struct {
 	listener net.Listener
 	handler  http.Handler
 	drain    func() // not ready any more; parked callers are answered
+	drained  func() // waits for what requests have left to be done
 	parts    []part
 }
 
@@ -82,11 +83,13 @@ func (s *server) serve(ctx context.Context) error {
 	s.drain()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
-	if err := web.Shutdown(last); err != nil {
+	err := web.Shutdown(last)
+	if err != nil {
 		s.log.WarnContext(ctx, "some requests did not end in time", "err", err)
-		return web.Close()
+		err = web.Close()
 	}
-	return nil
+	s.drained()
+	return err
 }
 
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {

@@ -89,6 +89,7 @@ type service struct {
 	gate    *gate.Gate
 	handler http.Handler
 	drain   func()
+	drained func()       // when the last request is answered
 	note    func(string) // for /readyz
 	parts   []part
 }
@@ -98,9 +99,13 @@ func assemble(ctx context.Context, cfg *config.Loaded, st opened, replica string
 	hub := bot.NewHub(st, log)
 	g := gate.New(st, cfg.Keyring, hub, cfg.Policy, log)
 	reaper := &bot.Reaper{Store: st, Refresh: g.Refresh, Log: log}
-	web := api.New(api.Config{Gate: g, Keys: cfg.APIKeys, Log: st, Hub: hub, Out: log})
+	chats, err := newChats(ctx, cfg, st, g, replica, log)
+	if err != nil {
+		return nil, err
+	}
+	web := api.New(api.Config{Gate: g, Keys: cfg.APIKeys, Log: st, Hub: hub, Out: log, Notices: chats.notices})
 	pages, err := console.New(console.Config{
-		Inbox: g, Grants: g, Wake: hub, Seal: cfg.Keyring, PublicURL: cfg.PublicURL, Demo: demo, Log: log,
+		Inbox: g, Grants: g, Wake: hub, Seal: cfg.Keyring, PublicURL: cfg.PublicURL, Notices: chats.notices, Demo: demo, Log: log,
 		Login: login(cfg.APIKeys), Holder: holder(cfg.APIKeys),
 	})
 	if err != nil {
@@ -108,14 +113,14 @@ func assemble(ctx context.Context, cfg *config.Loaded, st opened, replica string
 	}
 	drained, end := context.WithCancel(context.WithoutCancel(ctx))
 	return &service{
-		gate: g, handler: routes(drained, web, pages),
-		drain: func() { web.Drain(); end() }, note: web.Note,
-		parts: []part{
+		gate: g, handler: routes(drained, web, pages, chats.routes),
+		drain: func() { web.Drain(); end() }, drained: chats.settle, note: web.Note,
+		parts: append([]part{
 			{"hub", forever(hub.Run)},
 			{"gate", forever(func(ctx context.Context) { g.Run(ctx, replica) })},
 			{"reaper", forever(reaper.Run)},
 			{"durability", func(ctx context.Context) error { return recheck(ctx, st, log) }},
-		},
+		}, chats.parts...),
 	}, nil
 }
 
@@ -144,11 +149,14 @@ func holder(keys *bot.Keys) func(string) (gate.Principal, bool) {
 	}
 }
 
-// routes puts API and console behind one listener. Open pages are followed by
+// routes puts API, console and what chats call behind one listener. Open pages are followed by
 // streams that never end by themselves: they end when the server drains.
-func routes(drained context.Context, web, pages http.Handler) http.Handler {
+func routes(drained context.Context, web, pages http.Handler, chats map[string]http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", web)
+	for path, h := range chats {
+		mux.Handle(path, h)
+	}
 	mux.Handle("GET /{$}", http.RedirectHandler("/console/", http.StatusSeeOther))
 	mux.Handle("/console", pages)
 	mux.Handle("/console/", pages)

@@ -46,7 +46,7 @@ func hash(n int) string { return fmt.Sprintf("%064x\n", n) }
 func read(t testing.TB, src string, env map[string]string) (*Loaded, string) {
 	t.Helper()
 	dir := folder(t, map[string]string{
-		"c.yaml": src, "ann.sha256": hash(1), "bo.sha256": hash(2), "empty": " \n", "short.key": "short",
+		"c.yaml": src, "ann.sha256": hash(1), "bo.sha256": hash(2), "empty": " \n", "short.key": "short", "bot": "xoxb-2",
 		"server.key": strings.Repeat("k", 32) + "\n", "next.key": strings.Repeat("n", 32),
 	})
 	loaded, problems := Load(filepath.Join(dir, "c.yaml"), func(name string) string { return env[name] })
@@ -133,7 +133,7 @@ func TestOneProblem(t *testing.T) {
 		"an empty key":                                {`"": a` + "\n", "c.yaml:1:1: want a text as key; put it in quotes if it is meant to be one"},
 		"a key without a value, which could be a gate": {"approvals:\n  tool_gate:\n", "c.yaml:2:3: approvals.tool_gate: no value; give one or take the key out"},
 		"a slip of the pen":                            {"approvls: {}\n", `c.yaml:1:1: approvls: no such key; did you mean "approvals"?`},
-		"a key of another program":                     {"people: [{name: ann, color: red}]\n", "c.yaml:1:22: people[0].color: no such key; want one of name, keys"},
+		"a key of another program":                     {"people: [{name: ann, color: red}]\n", "c.yaml:1:22: people[0].color: no such key; want one of name, keys, slack"},
 		"a negative number":                            {"store: {redis: {addrs: [a], db: -1}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
 		"a number with a fraction":                     {"store: {redis: {addrs: [a], db: 1.5}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
 		"a number that is too large":                   {"store: {redis: {addrs: [a], db: 9223372036854775808}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
@@ -156,6 +156,10 @@ func TestOneProblem(t *testing.T) {
 		"a short server key":                           {"key_file: short.key\n", "c.yaml:1:11: key_file: a server key has at least 32 bytes; make one with `approvalbot keys server`"},
 		"a short key to verify with":                   {"key_file: server.key\nverify_key_files: [next.key, short.key]\n", "c.yaml:2:30: verify_key_files[1]: a server key has at least 32 bytes; make one with `approvalbot keys server`"},
 		"a short server key from the environment":      {"key: ${SHORT}\n", "c.yaml:1:6: key: a server key has at least 32 bytes; make one with `approvalbot keys server`"},
+		"a Slack without a token":                      {`channels: {slack: {app_token: "${APP}"}}` + "\n", "c.yaml:1:12: channels.slack.bot_token_file: the bot token is missing: Slack app, OAuth & Permissions, Bot User OAuth Token"},
+		"a token given twice":                          {`channels: {slack: {app_token: "${APP}", bot_token: "${BOT}", bot_token_file: bot}}` + "\n", "c.yaml:1:52: channels.slack.bot_token: given here and as channels.slack.bot_token_file; keep one"},
+		"cards for a chat that is none":                {"review: {slack: C1}\n", `c.yaml:1:17: review.slack: no channel named "slack" is configured; add channels.slack, or take it out`},
+		"operators by name":                            {`channels: {slack: {app_token: "${APP}", bot_token: "${BOT}"}}` + "\noperators: {slack: '#ops'}\n", `c.yaml:2:20: operators.slack: "#ops" is no id of a conversation; want Slack's own, like C0PROD, which never changes`},
 		"two server keys":                              {"key: ${KEY}\nkey_file: server.key\n", "c.yaml:2:11: key_file: key and key_file are both given; keep one"},
 		"keys that verify and none that signs":         {"verify_key_files: [server.key]\n", "c.yaml:1:1: verify_key_files: keys that only verify need one that signs; give key_file"},
 		"an agent that may decide":                     {"keys: [{name: a, roles: [agent, approver], person: a, hash_file: ann.sha256}]\n", "c.yaml:1:18: keys[0].roles: whoever asks must not decide, read others' calls, or set a bypass: use a key of its own for that"},
@@ -164,7 +168,7 @@ func TestOneProblem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			loaded, got := read(t, row.src, map[string]string{"KEY": strings.Repeat("e", 32), "SHORT": "e"})
+			loaded, got := read(t, row.src, map[string]string{"KEY": strings.Repeat("e", 32), "SHORT": "e", "APP": "xapp-1", "BOT": "xoxb-1"})
 			if diff := cmp.Diff(row.want+"\n", got); diff != "" {
 				t.Error(diff)
 			}
@@ -250,6 +254,7 @@ func TestTheExampleIsWholeAndRight(t *testing.T) {
 	key := strings.Repeat("k", 32)
 	dir := folder(t, map[string]string{
 		"c.yaml": Example, "secrets/server.key": key, "secrets/next-server.key": "next" + key, "secrets/redis-password": "x",
+		"secrets/slack-bot-token": "xoxb-x", "secrets/slack-app-token": "xapp-x",
 		"tls/ca.pem": "x", "tls/client.pem": "x", "tls/client.key": "x",
 		"secrets/hermes.sha256": hash(1), "secrets/ann-cli.sha256": hash(2), "secrets/bo-cli.sha256": hash(3),
 	})
