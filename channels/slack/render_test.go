@@ -70,25 +70,31 @@ func TestRender(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, blocks := render(c)
-			got, err := json.MarshalIndent(map[string]any{"text": text, "blocks": blocks}, "", "  ")
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, '\n')
-			file := filepath.Join("testdata", name+".json")
-			if *update {
-				if err := os.WriteFile(file, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("drawn otherwise (-want +got); -update takes it:\n%s", diff)
-			}
+			golden(t, name, map[string]any{"text": text, "blocks": blocks})
 		})
+	}
+}
+
+// golden compares what is sent to Slack with the file of that name.
+func golden(t *testing.T, name string, sent any) {
+	t.Helper()
+	got, err := json.MarshalIndent(sent, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, '\n')
+	file := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("drawn otherwise (-want +got); -update takes it:\n%s", diff)
 	}
 }
 
