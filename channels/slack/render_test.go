@@ -47,6 +47,36 @@ func settled() *channels.Card {
 	return c
 }
 
+// full has all that a card can say, in the words of a busy cluster.
+func full() *channels.Card {
+	const covers = "any kubectl_delete on prod-eu-west-1/payments-api"
+	c := card()
+	c.Notification = "Approval needed: claude → kubectl_delete on prod-eu-west-1/payments-api, by 03:27 UTC (0/3)"
+	c.Title = "claude wants to run kubectl_delete"
+	c.Facts = []channels.Fact{
+		{Name: "Target", Value: "prod-eu-west-1/payments-api"},
+		{Name: "Server", Value: "k8s-prod-eu-west-1"},
+		{Name: "For", Value: "ann.example"},
+		{Name: "Run", Value: "run-2026-03-04T03:11:58Z-7f3c"},
+		{Name: "Key", Value: "hermes"},
+		{Name: "Rule", Value: "prod-kubectl"},
+		{Name: "Risk", Value: "high"},
+		{Name: "Decided by", Value: "sre (6), owners (2+)"},
+		{Name: "Call", Value: "abbe71ee51c2"},
+	}
+	c.Intent = "The pod has been in CrashLoopBackOff for 20 minutes and the deployment does not replace it. Deleting it lets the replica set make a new one."
+	c.Args = "{\n  \"force\": true,\n  \"grace_period_seconds\": 0,\n  \"kind\": \"Pod\",\n  \"name\": \"payments-api-6d9f7c-x2x4q\",\n  \"namespace\": \"prod\",\n" +
+		"  \"patch\": \"{\\\"metadata\\\":{\\\"finalizers\\\":null,\\\"annotations\\\":{\\\"payments.example.com/owner\\\":\\\"team-payments\\\"}}}\"\n}"
+	c.Line, c.Silence = "Waiting for 2 of 2 (sre), 1 of 1 (owners)", "If nobody decides by 03:27 UTC: it stays open in #review until Saturday 03:12 UTC."
+	c.Scopes = []channels.Choice{
+		{Scope: gate.Once, Name: "Once", Covers: "this call, this time"},
+		{Scope: gate.Session, Name: "This session", Covers: covers + ", while session 0192f7c4-5b7e lasts"},
+		{Scope: gate.Always, Name: "Always", Covers: covers + ", in later sessions too, until it expires or is revoked"},
+	}
+	c.Confirm, c.Redacted, c.Warning = "I have read the arguments. This is high risk.", true, "Redis failed over at 03:11 UTC; a decision may have been lost and this may already have run."
+	return c
+}
+
 // injected says in every text what Slack would act on, were it parsed.
 func injected() *channels.Card {
 	const bad = "<!channel> <@U0AAAAAA1> <https://evil.example|Approve here> *bold* :white_check_mark: ``` & x"
@@ -65,7 +95,7 @@ func long() *channels.Card {
 func TestRender(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]*channels.Card{
-		"pending": card(), "scopes": scoped(), "settled": settled(), "injected": injected(), "long": long(),
+		"pending": card(), "scopes": scoped(), "settled": settled(), "injected": injected(), "long": long(), "full": full(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
