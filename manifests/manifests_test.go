@@ -263,6 +263,30 @@ func TestTheManifestsDifferOnlyInHowSlackIsHeard(t *testing.T) {
 	}
 }
 
+// TestTheDocsSayWhatTheManifestAsksFor looks for each scope in the table of
+// scopes, and for each word of the command.
+func TestTheDocsSayWhatTheManifestAsksFor(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../docs/slack.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, doc, _ := strings.Cut(string(raw), "\n## Scopes\n")
+	table, rest, _ := strings.Cut(doc, "\n## /approvals\n")
+	said, _, _ := strings.Cut(rest, "\n## ")
+	m := load(t, socketMode)
+	for _, scope := range m.OAuth.Scopes.Bot {
+		if !strings.Contains(table, "`"+scope+"`") {
+			t.Errorf("docs/slack.md does not say what %s is for", scope)
+		}
+	}
+	for form := range strings.SplitSeq(m.Features.Commands[0].Hint, " | ") {
+		if !strings.Contains(said, form+"`") {
+			t.Errorf("docs/slack.md has no /approvals %s", form)
+		}
+	}
+}
+
 // calls are slack-go's methods: what Slack calls each, and the scopes that it asks
 // for, of which some do for some conversations only.
 var calls = map[string]struct {
