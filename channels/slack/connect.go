@@ -47,7 +47,7 @@ func (s *Slack) self(ctx context.Context) (*workspace, error) {
 	return s.here.get(ctx, "", func(ctx context.Context) (*workspace, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		who, err := s.api.AuthTestContext(ctx)
+		who, err := s.client().AuthTestContext(ctx)
 		if err != nil || who.TeamID == "" {
 			return nil, s.notConnected(err)
 		}
@@ -58,7 +58,7 @@ func (s *Slack) self(ctx context.Context) (*workspace, error) {
 		if err := s.suits(w); err != nil {
 			return nil, err
 		}
-		bot, err := s.api.GetBotInfoContext(ctx, api.GetBotInfoParameters{Bot: who.BotID})
+		bot, err := s.client().GetBotInfoContext(ctx, api.GetBotInfoParameters{Bot: who.BotID})
 		if err != nil || bot.AppID == "" {
 			return nil, s.notConnected(err)
 		}

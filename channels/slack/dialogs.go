@@ -43,7 +43,7 @@ func (p *Presses) open(ctx context.Context, in *interaction, k channels.Click, a
 		if err == nil {
 			opening, cancel := context.WithTimeout(ctx, modalWithin)
 			defer cancel()
-			_, err = p.Slack.api.OpenViewContext(opening, in.Trigger, modal(action, dialogs[action], string(metadata)))
+			_, err = p.Slack.client().OpenViewContext(opening, in.Trigger, modal(action, dialogs[action], string(metadata)))
 		}
 		if err != nil {
 			p.Log.WarnContext(ctx, "a dialog could not be opened", "approval", string(k.Approval), "err", err)

@@ -13,7 +13,7 @@ import (
 // user looks a person up.
 func (s *Slack) user(ctx context.Context, id string) (*api.User, error) {
 	return s.people.get(ctx, id, func(ctx context.Context) (*api.User, error) {
-		u, err := s.api.GetUserInfoContext(ctx, id)
+		u, err := s.client().GetUserInfoContext(ctx, id)
 		if err != nil || u == nil || u.ID != id {
 			return nil, failed("slack.user", err)
 		}
@@ -32,7 +32,7 @@ func (s *Slack) Members(ctx context.Context, group string) ([]string, error) {
 		if here.EnterpriseID != "" {
 			options = append(options, api.GetUserGroupMembersOptionTeamID(here.TeamID))
 		}
-		users, err := s.api.GetUserGroupMembersContext(ctx, group, options...)
+		users, err := s.client().GetUserGroupMembersContext(ctx, group, options...)
 		if err != nil {
 			return nil, failed("slack.Members", err)
 		}

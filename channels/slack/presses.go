@@ -204,7 +204,7 @@ func (p *Presses) behind(ctx context.Context, do func(context.Context)) {
 func (p *Presses) tell(ctx context.Context, in *interaction, card channels.Ref, text string) {
 	err := p.Slack.answer(ctx, in.Reply, text)
 	if err != nil {
-		_, err = p.Slack.api.PostEphemeralContext(ctx, conversation(card.Place), in.User.ID, api.MsgOptionText(fallback(text), false), api.MsgOptionParse(false))
+		_, err = p.Slack.client().PostEphemeralContext(ctx, conversation(card.Place), in.User.ID, api.MsgOptionText(fallback(text), false), api.MsgOptionParse(false))
 	}
 	if err != nil {
 		p.Log.WarnContext(ctx, "a presser could not be told", "user", in.User.ID, "err", err)

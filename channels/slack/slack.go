@@ -32,7 +32,7 @@ type Config struct {
 
 // Slack is a channel in one workspace. It is safe for concurrent use.
 type Slack struct {
-	api    *api.Client
+	access atomic.Pointer[access]
 	http   *http.Client
 	url    string // of what stands in for Slack
 	team   string // that the configuration wants
@@ -40,6 +40,12 @@ type Slack struct {
 	app    atomic.Pointer[string] // A…
 	people memo[*api.User]
 	groups memo[[]string] // voter ids
+}
+
+// access is what the tokens open.
+type access struct {
+	client  *api.Client
+	renewed chan struct{} // closed when others have taken its place
 }
 
 var (
@@ -59,12 +65,23 @@ func New(c Config) *Slack {
 	if client == nil {
 		client = &http.Client{Timeout: callTimeout}
 	}
-	options := []api.Option{api.OptionHTTPClient(client)}
+	options := []api.Option{api.OptionHTTPClient(client), api.OptionAppLevelToken(c.AppToken.Reveal())}
 	if c.APIURL != "" {
 		options = append(options, api.OptionAPIURL(c.APIURL))
 	}
-	return &Slack{api: api.New(c.BotToken.Reveal(), options...), http: client, url: c.APIURL, team: c.Team}
+	s := &Slack{http: client, url: c.APIURL, team: c.Team}
+	s.access.Store(&access{api.New(c.BotToken.Reveal(), options...), make(chan struct{})})
+	return s
 }
+
+// Adopt takes over the tokens of o, a channel of the same workspace. What is
+// under way ends with the old ones; a [Socket] that waits to try again tries now.
+func (s *Slack) Adopt(o *Slack) {
+	old := s.access.Swap(&access{o.client(), make(chan struct{})})
+	close(old.renewed)
+}
+
+func (s *Slack) client() *api.Client { return s.access.Load().client }
 
 // name is how places of this channel begin.
 const name = "slack"
@@ -97,7 +114,7 @@ func (s *Slack) Post(ctx context.Context, to gate.Conversation, c *channels.Card
 	if to.Thread != "" {
 		options = append(options, api.MsgOptionTS(to.Thread))
 	}
-	where, ts, m, err := s.api.PostMessageWithResponseContext(ctx, conversation(to.Place), options...)
+	where, ts, m, err := s.client().PostMessageWithResponseContext(ctx, conversation(to.Place), options...)
 	if err != nil || ts == "" { // Slack can fail without an error
 		return channels.Ref{}, failed("slack.Post", err)
 	}
@@ -106,7 +123,7 @@ func (s *Slack) Post(ctx context.Context, to gate.Conversation, c *channels.Card
 
 // Update implements channels.Channel.
 func (s *Slack) Update(ctx context.Context, ref channels.Ref, c *channels.Card) error {
-	_, ts, _, err := s.api.UpdateMessageContext(ctx, conversation(ref.Place), ref.Message, message(c)...)
+	_, ts, _, err := s.client().UpdateMessageContext(ctx, conversation(ref.Place), ref.Message, message(c)...)
 	if err != nil || ts == "" {
 		return failed("slack.Update", err)
 	}
@@ -122,7 +139,7 @@ func (s *Slack) Say(ctx context.Context, to gate.Conversation, text string) erro
 	if to.Thread != "" {
 		options = append(options, api.MsgOptionTS(to.Thread))
 	}
-	_, ts, err := s.api.PostMessageContext(ctx, conversation(to.Place), options...)
+	_, ts, err := s.client().PostMessageContext(ctx, conversation(to.Place), options...)
 	if err != nil || ts == "" {
 		return failed("slack.Say", err)
 	}
@@ -152,12 +169,12 @@ func (s *Slack) Find(ctx context.Context, in gate.Conversation, id gate.ID) (cha
 
 func (s *Slack) recent(ctx context.Context, in gate.Conversation) ([]api.Message, error) {
 	if in.Thread != "" {
-		messages, _, _, err := s.api.GetConversationRepliesContext(ctx, &api.GetConversationRepliesParameters{
+		messages, _, _, err := s.client().GetConversationRepliesContext(ctx, &api.GetConversationRepliesParameters{
 			ChannelID: conversation(in.Place), Timestamp: in.Thread, Limit: lookBack, IncludeAllMetadata: true,
 		})
 		return messages, err
 	}
-	h, err := s.api.GetConversationHistoryContext(ctx, &api.GetConversationHistoryParameters{
+	h, err := s.client().GetConversationHistoryContext(ctx, &api.GetConversationHistoryParameters{
 		ChannelID: conversation(in.Place), Limit: lookBack, IncludeAllMetadata: true,
 	})
 	if err != nil {
@@ -168,7 +185,7 @@ func (s *Slack) recent(ctx context.Context, in gate.Conversation) ([]api.Message
 
 // Probe implements channels.Prober.
 func (s *Slack) Probe(ctx context.Context) error {
-	if _, err := s.api.AuthTestContext(ctx); err != nil {
+	if _, err := s.client().AuthTestContext(ctx); err != nil {
 		return failed("slack.Probe", err)
 	}
 	return nil

@@ -171,6 +171,24 @@ func TestNobodyListens(t *testing.T) {
 	wantTrouble(t, err, channels.Busy, 0) // it was never sent
 }
 
+func TestANewTokenIsAdopted(t *testing.T) {
+	t.Parallel()
+	s := workspace(t, slacktest.Config{})
+	c := slack.New(slack.Config{BotToken: secret.New("xoxb-revoked"), APIURL: s.URL() + "/api/"})
+	ops := gate.Conversation{Place: "slack:" + ops}
+	_, err := c.Post(t.Context(), ops, waiting())
+	wantTrouble(t, err, channels.Broken, 0)
+	c.Adopt(channel(s))
+	ref, err := c.Post(t.Context(), ops, waiting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Adopt(channel(s)) // and again
+	if err := c.Update(t.Context(), ref, waiting()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestACardWhoseAnswerWasLostIsFound(t *testing.T) {
 	t.Parallel()
 	history := []string{"chat:write", "im:write", "channels:read", "channels:history"}
