@@ -17,6 +17,8 @@
 //	… the bot posts …
 //	seen, err := s.Click(ctx, slacktest.Click{User: "U0AAAAAA1", Channel: "C0AAAAAA1", TS: ts, Action: "approve"})
 //
+// On [Pipes] it lives in a bubble of testing/synctest, where hours take no time.
+//
 // Where Slack's behaviour is not documented, the double takes the stricter one
 // and the comment says so. It knows the blocks that a card may use and refuses
 // others. Organisation-wide installs, rotating tokens, files and streams are left

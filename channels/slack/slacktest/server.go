@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -34,6 +35,8 @@ type Config struct {
 	EditWindow time.Duration    // how long messages can be changed; zero means for ever
 	Patience   time.Duration    // real time that people wait for an answer; zero means 3 s
 	PingEvery  time.Duration    // real time between ping frames; zero means 5 s
+
+	Listener net.Listener // nil means a port of this machine; [Pipes] for bubbles of synctest
 
 	NoRateLimits  bool
 	NoMessagesTab bool // direct messages to the bot are switched off
@@ -86,7 +89,12 @@ func New(t testing.TB, c Config) *Slack {
 	mux.HandleFunc("/actions/", s.serveHook)
 	mux.HandleFunc("/commands/", s.serveHook)
 	mux.HandleFunc("/link/", s.serveSocket)
-	s.server = httptest.NewServer(mux)
+	s.server = httptest.NewUnstartedServer(mux)
+	if c.Listener != nil {
+		_ = s.server.Listener.Close()
+		s.server.Listener = c.Listener
+	}
+	s.server.Start()
 	t.Cleanup(s.close)
 	return s
 }

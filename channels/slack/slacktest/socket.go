@@ -182,10 +182,16 @@ func (s *Slack) keepAlive(sock *socket) {
 
 // say sends a frame. One that fails ends the connection, which listen sees.
 func (k *socket) say(frame object) {
+	if raw, err := json.Marshal(frame); err == nil {
+		k.raw(raw)
+	}
+}
+
+func (k *socket) raw(frame []byte) {
 	k.write.Lock()
 	defer k.write.Unlock()
 	_ = k.conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
-	if k.conn.WriteJSON(frame) != nil {
+	if k.conn.WriteMessage(websocket.TextMessage, frame) != nil {
 		_ = k.conn.Close()
 	}
 }
@@ -359,6 +365,14 @@ func (s *Slack) chosen(n int, reason string) (all []*socket) {
 		}
 	}
 	return all
+}
+
+// Frame sends any text to the n-th socket, or with zero to all of them, also what
+// Slack would not.
+func (s *Slack) Frame(n int, text string) {
+	for _, sock := range s.chosen(n, "") {
+		sock.raw([]byte(text))
+	}
 }
 
 // Drop breaks the n-th connection, or with zero all of them, without a word.

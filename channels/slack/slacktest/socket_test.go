@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -22,7 +24,12 @@ import (
 // work go to do.
 func (w world) connect(t *testing.T, do func(c *socketmode.Client, e socketmode.Event)) {
 	t.Helper()
-	c := socketmode.New(w.api)
+	w.connectBy(t, websocket.DefaultDialer, do)
+}
+
+func (w world) connectBy(t *testing.T, d *websocket.Dialer, do func(c *socketmode.Client, e socketmode.Event)) {
+	t.Helper()
+	c := socketmode.New(w.api, socketmode.OptionDialer(d))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -416,6 +423,58 @@ func TestPingsKeepAClient(t *testing.T) {
 	go conn.ReadMessage() // handles pings
 	for range 3 {
 		<-pings
+	}
+}
+
+func TestFramesThatSlackWouldNotSend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slacktest.Config{})
+	one, two := w.dial(t), w.dial(t)
+	frame(t, one)
+	frame(t, two)
+	w.Frame(2, "{")
+	if _, raw, err := two.ReadMessage(); err != nil || string(raw) != "{" {
+		t.Errorf("frame = %q, %v", raw, err)
+	}
+	w.Frame(0, `{"type":"new"}`)
+	if a, b := frame(t, one), frame(t, two); a["type"] != "new" || b["type"] != "new" {
+		t.Errorf("frames = %v and %v", a, b)
+	}
+}
+
+// A day on pipes takes no time.
+func TestADoubleInABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pipes := slacktest.NewPipes()
+		s := slacktest.New(t, slacktest.Config{Listener: pipes})
+		s.AddUser(slacktest.User{ID: ada, Name: "ada"})
+		s.AddChannel(slacktest.Channel{ID: ops, Members: []string{ada, slacktest.BotUser}})
+		transport := &http.Transport{DialContext: pipes.Dial}
+		t.Cleanup(transport.CloseIdleConnections)
+		w := world{Slack: s, api: client(s, slacktest.BotToken, slack.OptionHTTPClient(&http.Client{Transport: transport}))}
+		w.connectBy(t, &websocket.Dialer{NetDialContext: pipes.Dial}, ack)
+		w.await(t, 1)
+		<-time.After(24 * time.Hour)
+		if open := s.Sockets(); len(open) != 1 || open[0] != 1 {
+			t.Errorf("after a day of pings the connections are %v", open)
+		}
+		if out := w.press(t, "", "approve"); out.Warning != "" {
+			t.Errorf("click = %+v", out)
+		}
+	})
+	pipes := slacktest.NewPipes()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := pipes.Dial(ctx, "", ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("dial without hope = %v", err)
+	}
+	_, _ = pipes.Close(), pipes.Close()
+	if _, err := pipes.Dial(t.Context(), "", ""); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("dial after the end = %v", err)
+	}
+	if _, err := pipes.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("accept after the end = %v", err)
 	}
 }
 
