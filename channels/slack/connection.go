@@ -1,0 +1,215 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// connection is one over which payloads come. Its reader is one goroutine, each
+// payload has its own.
+type connection struct {
+	socket *Socket
+	line   int
+	ws     *websocket.Conn
+	over   chan ending // room for one: what the line learns
+
+	leaving bool // told to go; the reader's
+
+	write sync.Mutex
+	work  sync.WaitGroup // payloads
+	slots chan struct{}  // taken by payloads
+}
+
+// Limits of a connection.
+const (
+	shakeWithin = 10 * time.Second
+	writeWithin = 5 * time.Second
+	ackWithin   = 3 * time.Second
+	silence     = 30 * time.Second // Slack pings more often
+	farewell    = 15 * time.Second // Slack closes what it has warned after ten
+	maxFrame    = 4 << 20
+	frameBuffer = 32 << 10 // Slack does not put the pieces of an answer together
+	maxPayloads = 64       // at once
+)
+
+func newConnection(s *Socket, line int, ws *websocket.Conn) *connection {
+	return &connection{socket: s, line: line, ws: ws, over: make(chan ending, 1), slots: make(chan struct{}, maxPayloads)}
+}
+
+func dialer() websocket.Dialer {
+	return websocket.Dialer{HandshakeTimeout: shakeWithin, WriteBufferSize: frameBuffer, Proxy: http.ProxyFromEnvironment}
+}
+
+// open asks Slack for an address, which is good once and as secret as a token,
+// and dials it.
+func (s *Socket) open(ctx context.Context) (*websocket.Conn, error) {
+	soon, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, address, err := s.Slack.client().StartSocketModeContext(soon)
+	if err != nil {
+		return nil, err
+	}
+	if address == "" { // Slack can fail without an error
+		return nil, errors.New("slack answered neither yes nor no")
+	}
+	reach := s.dial
+	if reach == nil {
+		reach = (&net.Dialer{}).DialContext
+	}
+	stay := func() bool { return true }
+	d := dialer()
+	d.NetDialContext = func(soon context.Context, network, address string) (net.Conn, error) {
+		conn, err := reach(soon, network, address)
+		if err == nil { // the handshake does not look at ctx
+			stay = context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}
+	ws, resp, err := d.DialContext(ctx, address, http.Header{"Origin": {"https://api.slack.com"}})
+	stay()
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	if errors.Is(err, websocket.ErrBadHandshake) && resp != nil {
+		return nil, handshake{resp.StatusCode}
+	}
+	return ws, err
+}
+
+// serve reads until the connection breaks, is silent for too long, or ctx ends.
+func (c *connection) serve(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() { c.readUntil(ctx, time.Now()) })
+	defer stop()
+	c.ws.SetReadLimit(maxFrame)
+	c.ws.SetPingHandler(func(data string) error {
+		c.alive(ctx)
+		_ = c.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(writeWithin)) // what is broken, the reader sees
+		return nil
+	})
+	c.alive(ctx)
+	for {
+		_, raw, err := c.ws.ReadMessage()
+		if err != nil {
+			c.end(ending{why: "connection broken", err: err})
+			break
+		}
+		c.alive(ctx)
+		c.take(ctx, raw)
+	}
+	if ctx.Err() == nil {
+		_ = c.ws.Close()
+	}
+	c.work.Wait()
+	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(writeWithin))
+	_ = c.ws.Close()
+}
+
+// end tells the line that it needs another connection. The first word counts.
+func (c *connection) end(e ending) {
+	select {
+	case c.over <- e:
+	default:
+	}
+}
+
+// alive has heard from Slack.
+func (c *connection) alive(ctx context.Context) {
+	if !c.leaving {
+		c.readUntil(ctx, time.Now().Add(silence))
+	}
+}
+
+// readUntil sets when reading ends, which is at once after the end of ctx.
+func (c *connection) readUntil(ctx context.Context, t time.Time) {
+	_ = c.ws.SetReadDeadline(t)
+	if ctx.Err() != nil {
+		_ = c.ws.SetReadDeadline(time.Now())
+	}
+}
+
+// frame is what Slack sends. What is in the payload is the receivers' business.
+type frame struct {
+	Type        string          `json:"type"`
+	Envelope    string          `json:"envelope_id"`
+	Payload     json.RawMessage `json:"payload"`
+	Reason      string          `json:"reason"`
+	Connections int64           `json:"num_connections"`
+}
+
+func (c *connection) take(ctx context.Context, raw []byte) {
+	var f frame
+	_ = json.Unmarshal(raw, &f) // a field of another type leaves the others as they are
+	switch {
+	case f.Type == "hello" && !c.leaving:
+		c.socket.greeted(ctx, c.line, f.Connections)
+	case f.Type == "disconnect":
+		c.leaving = true
+		c.readUntil(ctx, time.Now().Add(farewell))
+		c.end(ending{why: cmp.Or(f.Reason, "disconnect"), mend: f.Reason == "too_many_websockets" || f.Reason == "link_disabled"})
+	case f.Envelope == "":
+		c.socket.Log.DebugContext(ctx, "a frame that is not understood", "bytes", len(raw))
+	default:
+		select {
+		case c.slots <- struct{}{}:
+			c.work.Go(func() {
+				defer func() { <-c.slots }()
+				c.handle(ctx, f)
+			})
+		default: // who pressed is told so by Slack
+			c.socket.Log.WarnContext(ctx, "too many payloads at once", "kind", f.Type)
+		}
+	}
+}
+
+// greeted has been told that a connection is up, and how many there are.
+func (s *Socket) greeted(ctx context.Context, line int, connections int64) {
+	for {
+		most := s.most.Load()
+		if connections <= most || s.most.CompareAndSwap(most, connections) {
+			break
+		}
+	}
+	s.note(ctx, line, ending{})
+}
+
+// handle passes a payload on and acknowledges it, even if ctx has ended since it
+// came.
+func (c *connection) handle(ctx context.Context, f frame) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackWithin)
+	defer cancel()
+	log := c.socket.Log.With("kind", f.Type)
+	defer func() {
+		if recover() != nil { // as net/http does; what it says may hold the payload
+			log.ErrorContext(ctx, "panic", "stack", string(debug.Stack()))
+		}
+	}()
+	if receive := c.socket.To.of(f.Type); receive == nil {
+		log.DebugContext(ctx, "a payload that nobody wants")
+	} else if err := receive(ctx, f.Payload); err != nil {
+		log.WarnContext(ctx, "a payload that is not understood", "err", err)
+		return
+	}
+	if err := c.acknowledge(f.Envelope); err != nil {
+		log.WarnContext(ctx, "a payload could not be acknowledged", "err", err)
+	}
+}
+
+func (c *connection) acknowledge(envelope string) error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	_ = c.ws.SetWriteDeadline(time.Now().Add(writeWithin))
+	err := c.ws.WriteJSON(map[string]string{"envelope_id": envelope})
+	if err != nil {
+		_ = c.ws.Close() // and the reader sees it
+	}
+	return err
+}
