@@ -165,7 +165,7 @@ func TestPayloadsOverASocket(t *testing.T) {
 	inOffice(t, slacktest.Config{}, func(o *office) {
 		decide := make(chan struct{})
 		presses := &slack.Presses{
-			Slack: o.channel(slacktest.AppToken), App: slacktest.App, Log: slog.New(slog.NewTextHandler(o, nil)),
+			Slack: o.channel(slacktest.AppToken), Log: slog.New(slog.NewTextHandler(o, nil)),
 			Press: func(context.Context, channels.Click) string { <-decide; return "Recorded." },
 		}
 		s := o.socket()

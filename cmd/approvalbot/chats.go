@@ -41,6 +41,9 @@ func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, 
 	presses := &slack.Presses{Slack: cfg.Slack, Press: clicks.Press, SigningSecret: cfg.Channels.Slack.SigningSecret, Log: log}
 	if cfg.Channels.Slack.SigningSecret.Set() {
 		c.routes["/slack/interactions"] = presses
+	} else {
+		socket := &slack.Socket{Slack: cfg.Slack, To: slack.Receivers{Interactive: presses.Receive}, Log: log, Down: func(why string) { outages.Down(cfg.Slack.Name(), why) }}
+		c.parts = append(c.parts, part{"slack socket", forever(socket.Run)})
 	}
 	d := &bot.Dispatcher{
 		Cards: st, Gate: g, Channels: map[string]channels.Channel{cfg.Slack.Name(): cfg.Slack},
