@@ -22,7 +22,14 @@ type Outages struct {
 	Log    *slog.Logger
 
 	mu    sync.Mutex
-	since map[string]time.Time // by channel
+	since map[outage]time.Time
+}
+
+// outage is what is wrong with a chat: it takes no cards or, if it is deaf, no
+// press of it arrives.
+type outage struct {
+	channel string
+	deaf    bool
 }
 
 const (
@@ -39,34 +46,35 @@ func (o *Outages) saw(place string, err error) {
 	}
 	name, _, _ := strings.Cut(place, ":")
 	t, after := channels.TroubleOf(err)
-	silent := err != nil && (t == channels.Out || t == channels.Unknown || t == channels.Busy && after == 0)
+	if err != nil && (t == channels.Out || t == channels.Unknown || t == channels.Busy && after == 0) {
+		o.set(outage{channel: name}, err.Error())
+	} else {
+		o.set(outage{channel: name}, "")
+	}
+}
+
+// Deaf says why no press of a chat arrives any more or, with an empty why, that
+// they do again.
+func (o *Outages) Deaf(channel, why string) { o.set(outage{channel, true}, why) }
+
+func (o *Outages) set(what outage, why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	was, out := o.since[name]
+	was, out := o.since[what]
 	switch {
-	case silent && !out:
+	case why != "" && !out:
 		if o.since == nil {
-			o.since = map[string]time.Time{}
+			o.since = map[outage]time.Time{}
 		}
-		o.since[name] = time.Now()
-		o.Log.Warn("a chat is out", "channel", name, "err", err)
-	case !silent && out:
-		delete(o.since, name)
-		o.Log.Info("a chat is back", "channel", name, "was_out_for", time.Since(was))
+		o.since[what] = time.Now()
+		o.Log.Warn("a chat is out", "channel", what.channel, "presses_only", what.deaf, "why", why)
+	case why == "" && out:
+		delete(o.since, what)
+		o.Log.Info("a chat is back", "channel", what.channel, "presses_only", what.deaf, "was_out_for", time.Since(was))
 	}
 }
 
-// Down sets what a channel knows of itself without a call: that nothing of it
-// arrives any more, or, with an empty why, that it does again.
-func (o *Outages) Down(name, why string) {
-	var err error
-	if why != "" {
-		err = &channels.Error{Op: name, Trouble: channels.Out, Err: fmt.Errorf("%s", why)}
-	}
-	o.saw(name, err)
-}
-
-func (o *Outages) now() map[string]time.Time {
+func (o *Outages) now() map[outage]time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.since)
@@ -79,9 +87,9 @@ func (o *Outages) probe(ctx context.Context, all map[string]channels.Channel) {
 	}
 	for ctx.Err() == nil {
 		pause(ctx, probeEvery)
-		for name := range o.now() {
-			if p, ok := all[name].(channels.Prober); ok && ctx.Err() == nil {
-				o.saw(name, p.Probe(ctx))
+		for what := range o.now() {
+			if p, ok := all[what.channel].(channels.Prober); ok && !what.deaf && ctx.Err() == nil {
+				o.saw(what.channel, p.Probe(ctx))
 			}
 		}
 	}
@@ -93,18 +101,23 @@ func (o *Outages) Notices(ctx context.Context) (all []string) {
 	if o == nil {
 		return nil
 	}
-	since := o.now()
-	for _, name := range slices.Sorted(maps.Keys(since)) {
-		out := time.Since(since[name])
+	for what, since := range o.now() {
+		out := time.Since(since)
 		if out < outageAfter {
 			continue
 		}
-		undelivered := "some cards"
-		if n, err := o.undelivered(ctx); err == nil {
-			undelivered = n
+		name := strings.ToUpper(what.channel[:1]) + what.channel[1:]
+		if what.deaf {
+			all = append(all, fmt.Sprintf("Presses in %s have not arrived for %s: decide here", name, gate.Span(out)))
+			continue
 		}
-		all = append(all, fmt.Sprintf("%s unreachable for %s, %s undelivered: decide here", strings.ToUpper(name[:1])+name[1:], gate.Span(out), undelivered))
+		undelivered, err := o.undelivered(ctx)
+		if err != nil {
+			undelivered = "some cards"
+		}
+		all = append(all, fmt.Sprintf("%s unreachable for %s, %s undelivered: decide here", name, gate.Span(out), undelivered))
 	}
+	slices.Sort(all)
 	return all
 }
 

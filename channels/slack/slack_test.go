@@ -177,7 +177,7 @@ func TestANewTokenIsAdopted(t *testing.T) {
 	c := slack.New(slack.Config{BotToken: secret.New("xoxb-revoked"), APIURL: s.URL() + "/api/"})
 	ops := gate.Conversation{Place: "slack:" + ops}
 	_, err := c.Post(t.Context(), ops, waiting())
-	wantTrouble(t, err, channels.Broken, 0)
+	wantTrouble(t, err, channels.Out, 0)
 	c.Adopt(channel(s))
 	ref, err := c.Post(t.Context(), ops, waiting())
 	if err != nil {

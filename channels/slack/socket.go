@@ -158,7 +158,7 @@ func unopened(err error) ending {
 		err = u.Err
 	}
 	trouble, after := meaning(err)
-	e := ending{why: "not reached", err: err, mend: trouble == channels.Broken, after: after}
+	e := ending{why: "not reached", err: err, mend: trouble == channels.Broken || trouble == channels.Out, after: after}
 	if refused, ok := errors.AsType[api.SlackErrorResponse](err); ok {
 		e.why, e.err = refused.Err, nil
 	}

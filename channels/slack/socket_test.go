@@ -871,7 +871,7 @@ func TestASocketTellsNoSecrets(t *testing.T) {
 			s := o.socket()
 			o.run(s)
 			s.To = slack.Receivers{
-				Interactive: (&slack.Presses{App: slacktest.App, Slack: s.Slack, Log: s.Log}).Receive,
+				Interactive: (&slack.Presses{Slack: s.Slack, Log: s.Log}).Receive,
 				Command:     func(_ context.Context, p []byte) error { panic(string(p)) },
 			}
 			o.open(2)

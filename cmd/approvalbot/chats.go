@@ -42,7 +42,7 @@ func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, 
 	if cfg.Channels.Slack.SigningSecret.Set() {
 		c.routes["/slack/interactions"] = presses
 	} else {
-		socket := &slack.Socket{Slack: cfg.Slack, To: slack.Receivers{Interactive: presses.Receive}, Log: log, Down: func(why string) { outages.Down(cfg.Slack.Name(), why) }}
+		socket := &slack.Socket{Slack: cfg.Slack, To: slack.Receivers{Interactive: presses.Receive}, Log: log, Down: func(why string) { outages.Deaf(cfg.Slack.Name(), why) }}
 		c.parts = append(c.parts, part{"slack socket", forever(socket.Run)})
 	}
 	d := &bot.Dispatcher{

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -8,8 +10,10 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/approvalbot/approvalbot/channels/slack/slacktest"
 	"github.com/approvalbot/approvalbot/cmd/approvalbot/config"
 	"github.com/approvalbot/approvalbot/gate"
 )
@@ -23,7 +27,8 @@ type lab struct {
 	problems string
 
 	redis *listener
-	gated *gate.Gate
+	slack *slacktest.Slack
+	svc   *service
 	web   http.Handler
 }
 
@@ -34,10 +39,20 @@ func newLab(t *testing.T, text string) *lab {
 		l.redis = listen(t, l.home)
 		text = strings.ReplaceAll(text, "{redis}", l.redis.addr)
 	}
+	if strings.Contains(text, "{slack}") || strings.Contains(text, "slack: {") {
+		l.slack = newWorkspace(t, slacktest.Config{})
+		text = strings.ReplaceAll(text, "{slack}", l.slack.URL())
+	}
+	secrets := map[string]string{"BOT": slacktest.BotToken, "APP": slacktest.AppToken, "SIGNING": slacktest.SigningSecret, "OTHERBOT": "xoxb-other"}
+	for file, name := range map[string]string{"bot-token": "BOT", "app-token": "APP", "signing": "SIGNING", "other-token": "OTHERBOT"} {
+		l.write(file, secrets[name])
+	}
 	l.write("other.key", strings.Repeat("0", gate.MinServerKey))
 	l.write("password", "hunter2")
 	l.write("approvalbot.yaml", strings.ReplaceAll(text, "@people", people))
-	cfg, problems := config.Load(l.path("approvalbot.yaml"), func(name string) string { return "a secret from the environment: " + name })
+	cfg, problems := config.Load(l.path("approvalbot.yaml"), func(name string) string {
+		return cmp.Or(secrets[name], "a secret from the environment: "+name)
+	})
 	l.cfg = cfg
 	for _, p := range problems {
 		l.problems += p.String() + "\n"
@@ -48,11 +63,21 @@ func newLab(t *testing.T, text string) *lab {
 // gate is the gate of the config file, on memory.
 func (l *lab) gate() *gate.Gate {
 	l.t.Helper()
-	if l.gated != nil {
-		return l.gated
-	}
 	if l.cfg == nil {
 		l.t.Fatal(l.problems)
+	}
+	svc, err := l.try()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return svc.gate
+}
+
+// try puts the parts of the config file together, unless something forbids it.
+func (l *lab) try() (*service, error) {
+	l.t.Helper()
+	if l.svc != nil {
+		return l.svc, nil
 	}
 	log := slog.New(slog.DiscardHandler)
 	st, err := openStore(l.t.Context(), l.cfg, "memory")
@@ -62,11 +87,28 @@ func (l *lab) gate() *gate.Gate {
 	l.t.Cleanup(func() { closing(log, st) })
 	svc, err := assemble(l.t.Context(), l.cfg, st, "lab", nil, log)
 	if err != nil {
-		l.t.Fatal(err)
+		return nil, err
 	}
 	svc.gate.Beat(l.t.Context(), "lab")
-	l.gated, l.web = svc.gate, svc.handler
-	return svc.gate
+	l.svc, l.web = svc, svc.handler
+	return svc, nil
+}
+
+// runs runs the parts beside the gate until the test ends; Slack sends to it.
+func (l *lab) runs() {
+	l.t.Helper()
+	l.gate()
+	ctx, cancel := context.WithCancel(l.t.Context())
+	var parts sync.WaitGroup
+	for _, p := range l.svc.parts {
+		parts.Go(func() { _ = p.run(ctx) })
+	}
+	l.t.Cleanup(func() { cancel(); parts.Wait(); l.svc.drained() })
+	if l.cfg.Slack != nil && l.cfg.Channels.Slack.SigningSecret.Set() {
+		web := httptest.NewServer(l.web)
+		l.t.Cleanup(web.Close)
+		l.slack.SendTo(slacktest.URLs{Interactions: web.URL + "/slack/interactions", Commands: web.URL + "/slack/commands", Events: web.URL + "/slack/events"})
+	}
 }
 
 // principal is the holder of a key.
