@@ -47,7 +47,7 @@ type Dispatcher struct {
 const (
 	followBatch  = 64
 	followBlock  = time.Second
-	abandoned    = time.Minute      // then another replica takes an entry over
+	abandoned    = 15 * time.Second // without a sign of life, then others take over what a replica had
 	drawFor      = 30 * time.Second // one writer has a card for that long
 	giveUpInline = time.Minute      // then an inline question nobody was shown is undeliverable
 	turnEvery    = time.Second      // of one conversation
@@ -65,13 +65,17 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	defer d.work.Wait()
 	d.work.Go(func() { d.Outages.probe(ctx, d.Channels) })
 	retry := firstRetry
+	var entries []gate.Entry
 	for ctx.Err() == nil {
-		entries, err := d.Cards.Follow(ctx, d.Replica, followBatch, followBlock, abandoned)
+		var err error
+		if len(entries) == 0 { // else these could not be sorted
+			entries, err = d.Cards.Follow(ctx, d.Replica, followBatch, followBlock, abandoned)
+		}
 		if err == nil {
 			err = d.sort(ctx, entries)
 		}
 		if err == nil {
-			retry = firstRetry
+			entries, retry = nil, firstRetry
 			continue
 		}
 		if ctx.Err() == nil {
@@ -102,7 +106,7 @@ func (d *Dispatcher) sort(ctx context.Context, entries []gate.Entry) error {
 	for _, id := range order {
 		place, err := d.place(ctx, id)
 		if err != nil {
-			return err // what was not sorted comes again
+			return err // all of it is sorted again, which does no harm
 		}
 		d.add(ctx, place, &job{id: id, entries: of[id]})
 	}

@@ -23,6 +23,7 @@ type Store interface {
 	Standing
 	Replicas
 	Cards
+	Presses
 	Log
 }
 
@@ -253,8 +254,8 @@ type Bypass struct {
 // log still have to be shown, where the cards are, and whose turn it is.
 type Cards interface {
 	// Follow returns up to n entries of the log that no other replica has: new
-	// ones, waiting up to block for the first, and those that another replica
-	// took and has not settled for idle.
+	// ones, waiting up to block for the first, and those that were left unsettled
+	// by a replica that has not followed for idle.
 	Follow(ctx context.Context, replica string, n int, block, idle time.Duration) ([]Entry, error)
 	// Settle says that entries have been shown, or need not be.
 	Settle(ctx context.Context, entries ...Entry) error
@@ -281,10 +282,20 @@ type Cards interface {
 type Posted struct {
 	Place   string `json:"place"`
 	Message string `json:"message,omitempty"`
-	Rev     int64  `json:"rev"`    // of the approval, as it was drawn
-	Digest  string `json:"digest"` // of the call that was shown, bare hex
+	Rev     int64  `json:"rev"`              // of the approval, as it was drawn
+	Digest  string `json:"digest"`           // of the call that was shown, bare hex
 	Thread  string `json:"thread,omitempty"` // that the message is in
 	Frozen  bool   `json:"frozen,omitempty"`
+}
+
+// Presses keeps what people press in chats from when it arrives until it is
+// decided and they are told, so that no replica takes one with it when it dies.
+type Presses interface {
+	Press(ctx context.Context, channel string, press []byte) error
+	// LeftPresses takes up to n presses that somebody else took and has not
+	// forgotten for idle.
+	LeftPresses(ctx context.Context, channel string, n int, idle time.Duration) ([][]byte, error)
+	ForgetPress(ctx context.Context, channel string, press []byte) error
 }
 
 // Replicas lets the processes of one space agree.

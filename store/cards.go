@@ -21,10 +21,8 @@ const cardGroup = "cards"
 // Follow implements gate.Cards. What another replica left behind comes first.
 func (s *Redis) Follow(ctx context.Context, replica string, n int, block, idle time.Duration) ([]gate.Entry, error) {
 	const op = "store.Follow"
-	left, _, err := s.reader.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-		Stream: s.space.key("log"), Group: cardGroup, Consumer: replica, MinIdle: idle, Start: "0-0", Count: int64(n),
-	}).Result()
-	if redis.HasErrorPrefix(err, "NOGROUP") {
+	left, err := s.abandoned(ctx, replica, n, idle)
+	if err != nil {
 		if err = s.reader.XGroupCreateMkStream(ctx, s.space.key("log"), cardGroup, "0").Err(); redis.HasErrorPrefix(err, "BUSYGROUP") {
 			err = nil // another replica made it just now
 		}
@@ -48,6 +46,58 @@ func (s *Redis) Follow(ctx context.Context, replica string, n int, block, idle t
 		return nil, unavailable(op, err)
 	}
 	return entries(res[0].Messages), nil
+}
+
+// forgetAfter is when a replica without entries is taken out of the group, long
+// after it can come back: what it were given in that moment would be lost.
+const forgetAfter = 24 * time.Hour
+
+// abandoned takes over what was left by replicas that have not followed for idle:
+// one that waits for turns has its entries for longer. Of its own it takes again
+// what it has had for much longer, for it may never have seen it.
+func (s *Redis) abandoned(ctx context.Context, replica string, n int, idle time.Duration) ([]redis.XMessage, error) {
+	log := s.space.key("log")
+	// A claim of nothing says that this one lives: reading does too, but not in miniredis.
+	if err := s.reader.XClaimJustID(ctx, &redis.XClaimArgs{Stream: log, Group: cardGroup, Consumer: replica, Messages: []string{"0-1"}}).Err(); err != nil {
+		return nil, err
+	}
+	all, err := s.reader.XInfoConsumers(ctx, log, cardGroup).Result()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		least := idle
+		switch {
+		case c.Name == replica:
+			least = 10 * idle
+		case c.Idle >= 0 && c.Idle < idle: // below zero it has only just come
+			continue
+		case c.Pending == 0 && c.Idle > forgetAfter:
+			if err := s.reader.XGroupDelConsumer(ctx, log, cardGroup, c.Name).Err(); err != nil {
+				return nil, err
+			}
+		}
+		if left, err := s.take(ctx, c.Name, replica, n, least); len(left) > 0 || err != nil {
+			return left, err
+		}
+	}
+	return nil, nil
+}
+
+// take gives one consumer what another has had for at least so long.
+func (s *Redis) take(ctx context.Context, from, to string, n int, least time.Duration) ([]redis.XMessage, error) {
+	log := s.space.key("log")
+	pending, err := s.reader.XPendingExt(ctx, &redis.XPendingExtArgs{
+		Stream: log, Group: cardGroup, Consumer: from, Idle: least, Start: "-", End: "+", Count: int64(n),
+	}).Result()
+	if err != nil || len(pending) == 0 {
+		return nil, err
+	}
+	var ids []string
+	for _, p := range pending {
+		ids = append(ids, p.ID)
+	}
+	return s.reader.XClaim(ctx, &redis.XClaimArgs{Stream: log, Group: cardGroup, Consumer: to, MinIdle: least, Messages: ids}).Result()
 }
 
 func entries(all []redis.XMessage) []gate.Entry {
@@ -132,6 +182,28 @@ func (s *Redis) PutPosted(ctx context.Context, id gate.ID, p gate.Posted) error 
 			return s.db.HDel(ctx, key, field).Err()
 		}
 		return s.db.HSet(ctx, key, field, text).Err()
+	})
+}
+
+// Press implements gate.Presses.
+func (s *Redis) Press(ctx context.Context, channel string, press []byte) error {
+	_, err := s.run(ctx, "store.Press", pressScript, channel, press)
+	return err
+}
+
+// LeftPresses implements gate.Presses.
+func (s *Redis) LeftPresses(ctx context.Context, channel string, n int, idle time.Duration) (left [][]byte, err error) {
+	r, err := s.run(ctx, "store.LeftPresses", leftPressesScript, channel, ms(idle), n)
+	for i := range r.list(0) {
+		left = append(left, []byte(r.list(0).str(i)))
+	}
+	return left, err
+}
+
+// ForgetPress implements gate.Presses.
+func (s *Redis) ForgetPress(ctx context.Context, channel string, press []byte) error {
+	return s.plainly(ctx, "store.ForgetPress", func(ctx context.Context) error {
+		return s.db.ZRem(ctx, s.space.key("pr:"+channel), press).Err()
 	})
 }
 

@@ -51,6 +51,8 @@ import (
 //	gr:<hash>  set     grants of a requester
 //	t:<hash>   string  when the turns taken in a conversation are over, expires
 //	tp:<hash>  string  nobody has a turn there, expires
+//	pr:<chat>  zset    presses that are not decided yet, by when somebody took
+//	                   them, expires
 //
 // Fields of a row; times are ms of the clock of Redis, flags 1 or absent:
 //

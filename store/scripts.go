@@ -46,6 +46,8 @@ var (
 	heartbeatScript     = script("heartbeat")
 	turnScript          = script("turn")
 	drawScript          = script("draw")
+	pressScript         = script("press")
+	leftPressesScript   = script("left_presses")
 	noteScript          = script("note")
 	probeScript         = script("probe")
 	resetClockScript    = script("reset_clock")

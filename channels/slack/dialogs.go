@@ -38,8 +38,11 @@ const (
 // open shows the modal of an action, behind the answer to Slack. A trigger lives
 // for three seconds; who was too late is asked to press again.
 func (p *Presses) open(ctx context.Context, in *interaction, k channels.Click, action string) {
-	p.behind(ctx, func(ctx context.Context) {
+	p.behind(ctx, in, func(ctx context.Context) {
 		metadata, err := json.Marshal(where{k.Approval, k.Ref})
+		if in.late {
+			err = errors.New("its trigger is no more")
+		}
 		if err == nil {
 			opening, cancel := context.WithTimeout(ctx, modalWithin)
 			defer cancel()

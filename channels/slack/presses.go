@@ -27,6 +27,7 @@ type Presses struct {
 	Slack         *Slack
 	Press         channels.ClickFunc
 	SigningSecret secret.String
+	Kept          gate.Presses // what is not decided yet; nil keeps nothing
 	Log           *slog.Logger
 
 	work sync.WaitGroup
@@ -118,6 +119,8 @@ type interaction struct {
 			} `json:"values"`
 		} `json:"state"`
 	} `json:"view"`
+
+	late bool // taken over from a replica that died over it
 }
 
 // Receive takes one interaction, from HTTP or from a socket. It returns soon; an
@@ -130,11 +133,15 @@ func (p *Presses) Receive(ctx context.Context, payload []byte) error {
 	if app := p.Slack.appID(); in.User.ID == "" || app != "" && in.App != app {
 		return errNotOurs
 	}
+	return p.take(ctx, &in)
+}
+
+func (p *Presses) take(ctx context.Context, in *interaction) error {
 	switch in.Type {
 	case "block_actions":
-		return p.pressed(ctx, &in)
+		return p.pressed(ctx, in)
 	case "view_submission":
-		return p.submitted(ctx, &in)
+		return p.submitted(ctx, in)
 	}
 	return nil // closing a dialog decides nothing
 }
@@ -175,7 +182,7 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 
 // decide makes the decision behind the answer to Slack, and tells the presser.
 func (p *Presses) decide(ctx context.Context, in *interaction, k channels.Click) {
-	p.behind(ctx, func(ctx context.Context) {
+	p.behind(ctx, in, func(ctx context.Context) {
 		text := gate.PressText(gate.Press{Reason: gate.ReasonIdentityUnavailable})
 		voter, err := p.Slack.voter(ctx, in.User.ID)
 		if err == nil && in.App != p.Slack.appID() { // which was not known when it came
@@ -191,12 +198,16 @@ func (p *Presses) decide(ctx context.Context, in *interaction, k channels.Click)
 	})
 }
 
-// behind does something when Slack has its answer.
-func (p *Presses) behind(ctx context.Context, do func(context.Context)) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideWithin)
+// behind does what a press asks for when Slack has its answer. Until it is done,
+// the press is kept.
+func (p *Presses) behind(ctx context.Context, in *interaction, do func(context.Context)) {
+	ctx = context.WithoutCancel(ctx)
+	kept := p.keep(ctx, in)
+	ctx, cancel := context.WithTimeout(ctx, decideWithin)
 	p.work.Go(func() {
 		defer cancel()
 		do(ctx)
+		p.forget(ctx, kept)
 	})
 }
 

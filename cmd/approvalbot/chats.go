@@ -38,7 +38,7 @@ func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, 
 		return nil, err
 	}
 	clicks := &bot.Clicks{Gate: g, Cards: st, Log: log}
-	presses := &slack.Presses{Slack: cfg.Slack, Press: clicks.Press, SigningSecret: cfg.Channels.Slack.SigningSecret, Log: log}
+	presses := &slack.Presses{Slack: cfg.Slack, Press: clicks.Press, SigningSecret: cfg.Channels.Slack.SigningSecret, Kept: st, Log: log}
 	if cfg.Channels.Slack.SigningSecret.Set() {
 		c.routes["/slack/interactions"] = presses
 	} else {
@@ -51,7 +51,7 @@ func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, 
 		Card: drawer(g, cfg.PublicURL), Replica: replica, Log: log,
 	}
 	c.settle, c.notices = presses.Wait, outages.Notices
-	c.parts = append(c.parts, part{"dispatcher", forever(d.Run)})
+	c.parts = append(c.parts, part{"dispatcher", forever(d.Run)}, part{"presses", forever(presses.Run)})
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -48,6 +49,59 @@ var cards = tests{
 			k.Errorf("b took over %v, which a has settled", got)
 		}
 		k.ok(k.Settle(k.Context()))
+	},
+	"a replica that lives keeps what it has, however long": func(k *kit) {
+		id := k.open(expires(100 * k.Brief))
+		k.follow("a", id, k.Brief)
+		k.Advance(k.T, 2*k.Brief)
+		k.follow("a", id, k.Brief) // it still follows
+		if got := k.follow("b", id, k.Brief); len(got) != 0 {
+			k.Errorf("b took over %v of a, which lives", got)
+		}
+		k.Advance(k.T, 2*k.Brief)
+		if got := k.follow("b", id, k.Brief); len(got) != 1 {
+			k.Errorf("b took over %v, want what a left", got)
+		}
+		if got := k.follow("c", id, k.Brief); len(got) != 0 {
+			k.Errorf("c took %v too", got)
+		}
+	},
+	"an answer that was lost is given again": func(k *kit) {
+		id := k.open(expires(100 * k.Brief))
+		k.follow("a", id, time.Hour) // it never saw that
+		if got := k.follow("a", id, time.Hour); len(got) != 0 {
+			k.Errorf("a was given %v twice", got)
+		}
+		k.Advance(k.T, 11*k.Brief)
+		if got := k.follow("a", id, k.Brief); len(got) != 1 {
+			k.Errorf("a was given %v, want what it never saw", got)
+		}
+	},
+	"a press is kept until it is forgotten": func(k *kit) {
+		left := func(channel string, idle time.Duration) string {
+			k.Helper()
+			all, err := k.LeftPresses(k.Context(), channel, 10, idle)
+			k.ok(err)
+			slices.SortFunc(all, bytes.Compare)
+			return string(bytes.Join(all, []byte(" ")))
+		}
+		for _, press := range []string{"one", "two", "two"} {
+			k.ok(k.Press(k.Context(), "slack", []byte(press)))
+		}
+		k.ok(k.Press(k.Context(), "mattermost", []byte("three")))
+		if got := left("slack", time.Hour); got != "" {
+			k.Errorf("took %q, which others still have", got)
+		}
+		if got := left("slack", 0); got != "one two" {
+			k.Errorf("took %q, want both once", got)
+		}
+		k.ok(k.ForgetPress(k.Context(), "slack", []byte("one")))
+		if got := left("slack", 0); got != "two" {
+			k.Errorf("took %q, want what is not forgotten", got)
+		}
+		if got := left("slack", time.Hour); got != "" {
+			k.Errorf("took %q, which was taken just now", got)
+		}
 	},
 	"one writer at a time draws": func(k *kit) {
 		id := k.open()
