@@ -48,7 +48,7 @@ const (
 	followBatch  = 64
 	followBlock  = time.Second
 	abandoned    = 15 * time.Second // without a sign of life, then others take over what a replica had
-	drawFor      = 30 * time.Second // one writer has a card for that long
+	drawFor      = 15 * time.Second // one writer has a card for that long
 	giveUpInline = time.Minute      // then an inline question nobody was shown is undeliverable
 	turnEvery    = time.Second      // of one conversation
 	turnBurst    = 4

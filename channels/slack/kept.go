@@ -9,8 +9,8 @@ import (
 // How presses are kept.
 const (
 	keepWithin = time.Second // Slack waits for three: an answer in time comes before a copy
-	leftAfter  = decideWithin + 5*time.Second
-	leftEvery  = 5 * time.Second
+	leftAfter  = decideWithin + 3*time.Second
+	leftEvery  = 3 * time.Second
 	leftBatch  = 16
 )
 

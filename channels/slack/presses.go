@@ -37,7 +37,7 @@ type Presses struct {
 const (
 	maxRequest   = 1 << 20
 	modalWithin  = 2 * time.Second // a trigger lives for three
-	decideWithin = 15 * time.Second
+	decideWithin = 10 * time.Second
 )
 
 // ServeHTTP is the interactivity request URL of an app that does not use Socket

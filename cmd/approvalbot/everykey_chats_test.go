@@ -32,12 +32,13 @@ func newWorkspace(t *testing.T, c slacktest.Config) *slacktest.Slack {
 	return s
 }
 
-// soon waits until something is so.
+// soon waits until something is so: for longer than it takes to notice that a
+// replica has died.
 func soon(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
-	for deadline := time.Now().Add(patience); !so(); <-look.C {
+	for deadline := time.Now().Add(5 * patience); !so(); <-look.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("in vain: %s", what)
 		}

@@ -1,0 +1,377 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/approvalbot/approvalbot/bot/client"
+	"github.com/approvalbot/approvalbot/bot/wire"
+	"github.com/approvalbot/approvalbot/channels/slack/slacktest"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// live is the conversation in which an agent works.
+const live = "C0LIVE0001"
+
+// team is replicas in processes of their own, on one Redis, that share one Slack
+// app over Socket Mode.
+type team struct {
+	*home
+	slack *slacktest.Slack
+	all   []*replica
+	urls  []string
+}
+
+const teamConfig = `
+keys:
+  - {name: hermes, roles: [agent], asserts: [origin, person], conversations: ["slack:C0*"], hash_file: hermes.sha256}
+  - {name: ann, roles: [approver], person: ann, hash_file: ann.sha256}
+  - {name: bo, roles: [approver], person: bo, hash_file: bo.sha256}
+key_file: server.key
+store: {redis: {addrs: [%s]}, durability: strict}
+channels: {slack: {bot_token_file: bot-token, app_token_file: app-token, api_url: "%s/api/"}}
+review: {slack: C0REVIEW01}
+operators: {slack: C0OPS00001}
+people:
+  - {name: ann, keys: [ann], slack: [T0AAAAAA1/U0ANN00001]}
+  - {name: bo, keys: [bo], slack: [T0AAAAAA1/U0BO000001]}
+approvers:
+  default: [sre]
+  groups: {sre: {slack_usergroups: [S0SRE00001], slack_users: [U0BO000001], keys: [ann, bo]}}
+approvals:
+  tool_gate:
+    rules:
+      - {name: held, match: {tool: held}, mode: inline}
+      - {name: brief, match: {tool: brief}, mode: inline, inline_timeout: {after: 3s, then: deny}}
+      - {name: staged, match: {tool: staged}, mode: deferred}
+`
+
+func newTeam(t *testing.T, replicas int) *team {
+	t.Helper()
+	s := &team{home: newHome(t), slack: newWorkspace(t, slacktest.Config{})}
+	s.slack.AddChannel(slacktest.Channel{ID: live, Members: []string{annOnSlack, boOnSlack, boss, slacktest.BotUser}})
+	s.write("bot-token", slacktest.BotToken)
+	s.write("app-token", slacktest.AppToken)
+	s.write("approvalbot.yaml", fmt.Sprintf(teamConfig, startRedis(t), s.slack.URL()))
+	for n := range replicas {
+		r := s.spawn()
+		s.all, s.urls = append(s.all, r), append(s.urls, r.url)
+		if _, err := s.slack.Await(t.Context(), func(open []int) bool { return len(open) == 2*(n+1) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *team) agent() *client.Client {
+	s.t.Helper()
+	c, err := client.New(s.urls[0], s.keys["hermes"], client.Replicas(s.urls[1:]...))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// asks has the agent make a call, in a thread of the conversation where somebody
+// waits for it, or with an empty thread nowhere.
+func (s *team) asks(tool, thread string) *wire.Approval {
+	s.t.Helper()
+	attended := thread != ""
+	r := wire.CheckRequest{Call: call(tool), Requester: wire.Requester{Agent: "claude", Session: "s1", Attended: &attended}, Intent: "clean up"}
+	if thread != "" {
+		r.Origin = &wire.Place{Place: "slack:" + live, Thread: thread}
+		r.Requester.Person = "slack:" + slacktest.Team + "/" + boss
+	}
+	a, err := s.agent().Check(s.t.Context(), r, 0)
+	if err != nil || a.Approval == nil {
+		s.t.Fatalf("Check = %+v, %v", a, err)
+	}
+	return a.Approval
+}
+
+// card waits until the one card of an approval in a conversation says something.
+func (s *team) card(in string, a *wire.Approval, says string) slacktest.Message {
+	s.t.Helper()
+	var card slacktest.Message
+	soon(s.t, "a card that says "+says, func() bool {
+		var mine []slacktest.Message
+		for _, m := range s.slack.Messages(in) {
+			if strings.Contains(string(m.Metadata), a.ID) {
+				mine = append(mine, m)
+			}
+		}
+		if len(mine) > 1 {
+			s.t.Fatalf("%d cards of %s", len(mine), a.ID)
+		}
+		if len(mine) == 1 && strings.Contains(mine[0].Read(), says) {
+			card = mine[0]
+		}
+		return card.TS != ""
+	})
+	return card
+}
+
+func (s *team) press(user string, card slacktest.Message, action string) {
+	s.t.Helper()
+	o, err := s.slack.Click(s.t.Context(), slacktest.Click{User: user, Channel: card.Channel, TS: card.TS, Action: action})
+	if err != nil || o.Warning != "" {
+		s.t.Fatalf("Click = %q, %v", o.Warning, err)
+	}
+}
+
+// fill waits for the dialog of a person and sends it off.
+func (s *team) fill(user string, values map[string]string) {
+	s.t.Helper()
+	var view string
+	soon(s.t, "a dialog", func() bool {
+		if all := s.slack.Views(user); len(all) > 0 {
+			view = all[0].ID
+		}
+		return view != ""
+	})
+	o, err := s.slack.Submit(s.t.Context(), slacktest.Submission{View: view, Values: values})
+	if err != nil || o.Warning != "" {
+		s.t.Fatalf("Submit = %q, %v", o.Warning, err)
+	}
+}
+
+// told waits until a person has been told something privately.
+func (s *team) told(user, says string) {
+	s.t.Helper()
+	var all []string
+	soon(s.t, user+" is told "+says, func() bool {
+		all = nil
+		for _, m := range s.slack.Ephemerals(user) {
+			all = append(all, m.Read())
+		}
+		return strings.Contains(strings.Join(all, "\n"), says)
+	})
+}
+
+// golden compares how a card reads with a file, times and ids aside.
+func (s *team) golden(name string, card slacktest.Message) {
+	s.t.Helper()
+	got := normal(card.Read()) + "\n"
+	file := filepath.Join("testdata", "slack", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file) //nolint:gosec // of this test
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		s.t.Errorf("%s, -update rewrites it (-want +got):\n%s", file, diff)
+	}
+}
+
+var (
+	clockTime = regexp.MustCompile(`((Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day )?\b\d\d:\d\d\b`)
+	took      = regexp.MustCompile(`\d+(\.\d+)? (s|min)\b`)
+)
+
+func normal(text string) string {
+	return took.ReplaceAllString(clockTime.ReplaceAllString(text, "12:34"), "1 s")
+}
+
+// TestSlack runs two processes on one app: every card ends as it should, whichever
+// process has the press.
+func TestSlack(t *testing.T) {
+	t.Parallel()
+	s := newTeam(t, 2)
+	for name, test := range map[string]func(*team){
+		"approved in the thread of the call, and run": approvedInAThread,
+		"denied with a reason":                        deniedWithAReason,
+		"asked, and answered":                         askedAndAnswered,
+		"staged, and approved in review":              approvedInReview,
+		"expired before anybody decided":              expiredWhileOpen,
+		"decided at the console":                      decidedElsewhere,
+		"approved and denied at the same moment":      bothAtOnce,
+		"pressed by who may not":                      pressedByOthers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mine := *s
+			h := *s.home
+			h.t, mine.home = t, &h
+			test(&mine)
+		})
+	}
+}
+
+func approvedInAThread(s *team) {
+	thread := s.slack.Say(boss, live, "clean up please")
+	a := s.asks("held", thread)
+	card := s.card(live, a, "Waiting for")
+	if card.ThreadTS != thread {
+		s.t.Errorf("it is in thread %q, want %q", card.ThreadTS, thread)
+	}
+	s.golden("pending-inline", card)
+	waited := make(chan wire.ApprovalAnswer, 1)
+	go func() {
+		got, err := s.agent().Wait(s.t.Context(), a.ID)
+		if err != nil {
+			s.t.Error(err)
+		}
+		waited <- got
+	}()
+	s.press(annOnSlack, card, "approve")
+	got := <-waited
+	if got.State != "approved" || got.Token == "" {
+		s.t.Fatalf("the one who waits is told %s", got.State)
+	}
+	s.told(annOnSlack, "Recorded. Approved by Ann")
+	s.card(live, a, "Approved by Ann, waiting to run")
+	spend := wire.ConsumeRequest{Token: got.Token, AttemptID: client.NewAttempt(), Call: call("held")}
+	if yes, err := s.agent().Consume(s.t.Context(), a.ID, spend); err != nil || yes.Verdict != "allow" {
+		s.t.Fatalf("Consume = %+v, %v", yes, err)
+	}
+	s.card(live, a, "Running since")
+	if _, err := s.agent().Report(s.t.Context(), a.ID, wire.OutcomeRequest{Token: got.Token, AttemptID: spend.AttemptID, Outcome: "executed"}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.golden("executed", s.card(live, a, "Ran "))
+}
+
+func deniedWithAReason(s *team) {
+	a := s.asks("held", s.slack.Say(boss, live, "x"))
+	s.press(boOnSlack, s.card(live, a, "Waiting for"), "deny")
+	s.fill(boOnSlack, map[string]string{"words": "wrong cluster"})
+	s.told(boOnSlack, "Denied by Bo")
+	s.golden("denied", s.card(live, a, "Denied by Bo"))
+	got, err := s.agent().Get(s.t.Context(), a.ID)
+	if err != nil || !strings.Contains(got.AgentText, `Approver's reason: "wrong cluster"`) {
+		s.t.Errorf("the agent is told %q, %v", got.AgentText, err)
+	}
+}
+
+func askedAndAnswered(s *team) {
+	a := s.asks("held", s.slack.Say(boss, live, "x"))
+	s.press(annOnSlack, s.card(live, a, "Waiting for"), "ask")
+	s.fill(annOnSlack, map[string]string{"words": "which one?"})
+	s.golden("asked", s.card(live, a, `Ann asks`))
+	if _, err := s.agent().Answer(s.t.Context(), a.ID, "the old one"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.golden("answered", s.card(live, a, "Waiting for"))
+}
+
+func approvedInReview(s *team) {
+	a := s.asks("staged", "")
+	card := s.card(review, a, "Waiting for")
+	s.golden("pending-staged", card)
+	s.press(annOnSlack, card, "approve")
+	s.golden("approved-staged", s.card(review, a, "Approved by Ann"))
+	s.press(annOnSlack, s.card(review, a, "Approved by Ann"), "take_back")
+	s.golden("taken-back", s.card(review, a, "Taken back by Ann"))
+}
+
+func expiredWhileOpen(s *team) {
+	a := s.asks("brief", s.slack.Say(boss, live, "x"))
+	s.card(live, a, "Waiting for")
+	s.golden("expired", s.card(live, a, "Expired"))
+}
+
+func decidedElsewhere(s *team) {
+	a := s.asks("held", s.slack.Say(boss, live, "x"))
+	s.card(live, a, "Waiting for")
+	c := newTestClient(s.t, s.urls[1], s.keys["bo"])
+	if _, err := c.Decide(s.t.Context(), a.ID, wire.DecideRequest{Decision: "deny", Reason: "no", Digest: a.Digest}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.golden("denied-elsewhere", s.card(live, a, "Denied by bo"))
+}
+
+// bothAtOnce presses approve and deny (which has its dialog open) as two people.
+func bothAtOnce(s *team) {
+	for range 5 {
+		a := s.asks("held", s.slack.Say(boss, live, "x"))
+		card := s.card(live, a, "Waiting for")
+		var presses sync.WaitGroup
+		for _, user := range []string{annOnSlack, boOnSlack} {
+			presses.Go(func() {
+				_, _ = s.slack.Click(s.t.Context(), slacktest.Click{User: user, Channel: card.Channel, TS: card.TS, Action: "approve"})
+			})
+		}
+		presses.Wait()
+		settled := s.card(live, a, "Approved by")
+		winner, loser := "Ann", boOnSlack
+		if strings.Contains(settled.Read(), "Approved by Bo") {
+			winner, loser = "Bo", annOnSlack
+		}
+		s.told(loser, winner+" already approved this at")
+	}
+}
+
+func pressedByOthers(s *team) {
+	a := s.asks("held", s.slack.Say(boss, live, "x"))
+	card := s.card(live, a, "Waiting for")
+	s.press(boss, card, "approve")
+	s.told(boss, "You asked for this call, so someone else must decide.")
+	got, err := s.agent().Get(s.t.Context(), a.ID)
+	if err != nil || got.State != "pending" {
+		s.t.Errorf("it is %s, %v", got.State, err)
+	}
+}
+
+// TestAKilledReplicaLosesNoPress kills the process that has a press in hand, after
+// it has acknowledged it and before it has decided.
+func TestAKilledReplicaLosesNoPress(t *testing.T) {
+	t.Parallel()
+	s := newTeam(t, 2)
+	a := s.asks("held", s.slack.Say(boss, live, "x"))
+	card := s.card(live, a, "Waiting for")
+	until := make(chan struct{})
+	s.slack.FailNext("users.info", slacktest.Held(until)) // it looks up who pressed, and hears nothing
+	s.press(annOnSlack, card, "approve")
+	soon(t, "the look-up", func() bool { return len(s.slack.Calls("users.info")) > 0 })
+	victim := s.holder()
+	if err := victim.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	close(until)
+	s.told(annOnSlack, "Recorded. Approved by Ann")
+	s.card(live, a, "Approved by Ann")
+}
+
+// holder is the replica that took the last press: each has two sockets, and the
+// first replica the first two.
+func (s *team) holder() *replica {
+	all := s.slack.Envelopes()
+	return s.all[(all[len(all)-1].Socket-1)/2]
+}
+
+// TestAKilledReplicaLosesNoCard kills the process that is about to redraw a card,
+// after the decision was stored.
+func TestAKilledReplicaLosesNoCard(t *testing.T) {
+	t.Parallel()
+	s := newTeam(t, 2)
+	a := s.asks("held", s.slack.Say(boss, live, "x"))
+	card := s.card(live, a, "Waiting for")
+	s.slack.FailNext("chat.update", slacktest.Reset, slacktest.Reset) // of whichever draws it
+	c := newTestClient(t, s.urls[1], s.keys["bo"])
+	if _, err := c.Decide(t.Context(), a.ID, wire.DecideRequest{Decision: "deny", Digest: a.Digest}); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "a try to redraw it", func() bool { return len(s.slack.Calls("chat.update")) > 0 })
+	for _, r := range s.all { // one of them was at it
+		if err := r.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.spawn()
+	if m := s.card(live, a, "Denied by bo"); m.TS != card.TS {
+		t.Errorf("it is another card, %s", m.TS)
+	}
+}
