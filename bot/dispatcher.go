@@ -21,8 +21,8 @@ type Approvals interface {
 
 // Dispatcher shows approvals in chats. It follows the log: whatever happened to
 // an approval, its cards are drawn anew from what the store holds by then, so
-// that of many changes the newest is shown. Replicas share the work, and what one
-// leaves when it dies another takes over: an entry is settled only when its card
+// that of many changes the newest is shown. One replica at a time does it, and what
+// it leaves when it dies another takes over: an entry is settled only when its card
 // is drawn.
 type Dispatcher struct {
 	Cards    gate.Cards
@@ -47,7 +47,7 @@ type Dispatcher struct {
 const (
 	followBatch  = 64
 	followBlock  = time.Second
-	abandoned    = 15 * time.Second // without a sign of life, then others take over what a replica had
+	abandoned    = 5 * time.Second  // without a sign of life, then another replica follows, and takes over what one had
 	drawFor      = 15 * time.Second // one writer has a card for that long
 	giveUpInline = time.Minute      // then an inline question nobody was shown is undeliverable
 	turnEvery    = time.Second      // of one conversation
@@ -57,18 +57,27 @@ const (
 	reportEvery  = time.Hour // about the same
 )
 
+// follower is what the replica draws that follows the log: one at a time, so that
+// cards come in the order of what they show.
+const follower gate.ID = "log"
+
 // drawer is who reads approvals to draw them.
 var drawer = gate.Principal{Key: "approvalbot", Roles: []gate.Role{gate.RoleAuditor}}
 
 // Run draws cards until ctx ends.
 func (d *Dispatcher) Run(ctx context.Context) {
 	defer d.work.Wait()
+	defer func() { _ = d.Cards.Drawn(context.WithoutCancel(ctx), follower, d.Replica) }() // else its time runs out
 	d.work.Go(func() { d.Outages.probe(ctx, d.Channels) })
 	retry := firstRetry
 	var entries []gate.Entry
 	for ctx.Err() == nil {
-		var err error
-		if len(entries) == 0 { // else these could not be sorted
+		leads, err := d.Cards.Draw(ctx, follower, d.Replica, abandoned)
+		if err == nil && !leads {
+			pause(ctx, followBlock)
+			continue
+		}
+		if err == nil && len(entries) == 0 { // else these could not be sorted
 			entries, err = d.Cards.Follow(ctx, d.Replica, followBatch, followBlock, abandoned)
 		}
 		if err == nil {

@@ -40,6 +40,7 @@ type Slack struct {
 	app    atomic.Pointer[string] // A…
 	people memo[*api.User]
 	groups memo[[]string] // voter ids
+	shared memo[bool]     // whether another company reads a conversation
 }
 
 // access is what the tokens open.
@@ -110,6 +111,9 @@ func message(c *channels.Card) []api.MsgOption {
 
 // Post implements channels.Channel. A user's id opens a direct message.
 func (s *Slack) Post(ctx context.Context, to gate.Conversation, c *channels.Card) (channels.Ref, error) {
+	if err := s.private(ctx, conversation(to.Place)); err != nil {
+		return channels.Ref{}, err
+	}
 	options := message(c)
 	if to.Thread != "" {
 		options = append(options, api.MsgOptionTS(to.Thread))
@@ -119,6 +123,36 @@ func (s *Slack) Post(ctx context.Context, to gate.Conversation, c *channels.Card
 		return channels.Ref{}, failed("slack.Post", err)
 	}
 	return channels.Ref{Place: name + ":" + where, Message: ts, Thread: m.ThreadTimestamp}, nil // none if what the thread began with is gone
+}
+
+// private refuses a conversation that another company reads, which would read the
+// arguments too. Who took the scope away to look cannot be told.
+func (s *Slack) private(ctx context.Context, id string) error {
+	if strings.HasPrefix(id, "D") || strings.HasPrefix(id, "U") || strings.HasPrefix(id, "W") {
+		return nil // with one person of ours
+	}
+	const op = "slack.Post"
+	shared, err := s.shared.get(ctx, id, func(ctx context.Context) (bool, error) {
+		c, err := s.client().GetConversationInfoContext(ctx, &api.GetConversationInfoInput{ChannelID: id})
+		if refused, ok := errors.AsType[api.SlackErrorResponse](err); ok && refused.Err == "missing_scope" {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		return c.IsExtShared, nil
+	})
+	if err != nil {
+		e := &channels.Error{Op: op, Err: err}
+		if e.Trouble, e.After = meaning(err); e.Trouble == channels.Unknown {
+			e.Trouble = channels.Busy // it is certain that nothing was posted
+		}
+		return e
+	}
+	if shared {
+		return &channels.Error{Op: op, Trouble: channels.Nowhere, Err: errors.New("another company reads this conversation")}
+	}
+	return nil
 }
 
 // Update implements channels.Channel.

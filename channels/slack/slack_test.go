@@ -27,6 +27,7 @@ func workspace(t *testing.T, c slacktest.Config) *slacktest.Slack {
 	s.AddUser(slacktest.User{ID: "U0AAAAAA1", Name: "ada"})
 	s.AddChannel(slacktest.Channel{ID: ops, Members: []string{"U0AAAAAA1", slacktest.BotUser}})
 	s.AddChannel(slacktest.Channel{ID: "C0ARCHIVE1", Archived: true, Members: []string{slacktest.BotUser}})
+	s.AddChannel(slacktest.Channel{ID: "C0SHARED01", Shared: true, Members: []string{slacktest.BotUser}})
 	s.AddChannel(slacktest.Channel{ID: "C0OUTSIDE1", Members: []string{"U0AAAAAA1"}})
 	return s
 }
@@ -112,6 +113,7 @@ func TestTroubles(t *testing.T) {
 	}{
 		"an archived conversation":    {place: "slack:C0ARCHIVE1", want: channels.Nowhere},
 		"one that the bot is not in":  {place: "slack:C0OUTSIDE1", want: channels.Nowhere},
+		"one another company reads":   {place: "slack:C0SHARED01", want: channels.Nowhere},
 		"one that does not exist":     {place: "slack:C0NOWHERE1", want: channels.Nowhere},
 		"a rate limit":                {fault: slacktest.RateLimited(7 * time.Second), want: channels.Busy, after: 7 * time.Second},
 		"a rate limit without a time": {fault: slacktest.RateLimitedBare, want: channels.Busy, after: 30 * time.Second},
@@ -229,4 +231,40 @@ func TestACardWhoseAnswerWasLostIsFound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhoReadsAConversationIsLookedAtFirst: arguments are for this company alone.
+func TestWhoReadsAConversationIsLookedAtFirst(t *testing.T) {
+	t.Parallel()
+	to := gate.Conversation{Place: "slack:" + ops}
+	t.Run("nothing is posted while nobody knows", func(t *testing.T) {
+		t.Parallel()
+		s := workspace(t, slacktest.Config{})
+		s.FailNext("conversations.info", slacktest.ServerError)
+		_, err := channel(s).Post(t.Context(), to, waiting())
+		wantTrouble(t, err, channels.Busy, 0)
+		if n := len(s.Messages(ops)); n != 0 {
+			t.Errorf("%d messages", n)
+		}
+	})
+	t.Run("without the scope to look nobody can know", func(t *testing.T) {
+		t.Parallel()
+		s := workspace(t, slacktest.Config{Scopes: []string{"chat:write", "users:read"}})
+		if _, err := channel(s).Post(t.Context(), to, waiting()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("many cards take one look", func(t *testing.T) {
+		t.Parallel()
+		s := workspace(t, slacktest.Config{NoRateLimits: true})
+		c := channel(s)
+		for range 20 {
+			if _, err := c.Post(t.Context(), to, waiting()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(s.Calls("conversations.info")); n != 1 {
+			t.Errorf("%d looks", n)
+		}
+	})
 }

@@ -27,6 +27,7 @@ const live = "C0LIVE0001"
 type team struct {
 	*home
 	slack *slacktest.Slack
+	redis string
 	all   []*replica
 	urls  []string
 }
@@ -61,7 +62,8 @@ func newTeam(t *testing.T, replicas int) *team {
 	s.slack.AddChannel(slacktest.Channel{ID: live, Members: []string{annOnSlack, boOnSlack, boss, slacktest.BotUser}})
 	s.write("bot-token", slacktest.BotToken)
 	s.write("app-token", slacktest.AppToken)
-	s.write("approvalbot.yaml", fmt.Sprintf(teamConfig, startRedis(t), s.slack.URL()))
+	s.redis = startRedis(t)
+	s.write("approvalbot.yaml", s.config())
 	for n := range replicas {
 		r := s.spawn()
 		s.all, s.urls = append(s.all, r), append(s.urls, r.url)
@@ -71,6 +73,8 @@ func newTeam(t *testing.T, replicas int) *team {
 	}
 	return s
 }
+
+func (s *team) config() string { return fmt.Sprintf(teamConfig, s.redis, s.slack.URL()) }
 
 func (s *team) agent() *client.Client {
 	s.t.Helper()
@@ -374,4 +378,24 @@ func TestAKilledReplicaLosesNoCard(t *testing.T) {
 	if m := s.card(live, a, "Denied by bo"); m.TS != card.TS {
 		t.Errorf("it is another card, %s", m.TS)
 	}
+}
+
+// TestATokenIsRenewedWithoutARestart revokes the token in the middle of it all.
+func TestATokenIsRenewedWithoutARestart(t *testing.T) {
+	t.Parallel()
+	s := newTeam(t, 1)
+	s.card(review, s.asks("staged", ""), "Waiting for")
+	s.slack.RenewToken("xoxb-new")
+	late := s.asks("staged", "")
+	s.all[0].log.await(t, "a chat is out")
+
+	s.write("bot-token", "xoxb-wrong")
+	s.write("approvalbot.yaml", s.config())
+	s.all[0].log.await(t, "RELOAD REFUSED")
+
+	s.write("bot-token", "xoxb-new")
+	s.write("approvalbot.yaml", s.config())
+	s.all[0].log.await(t, "reloaded")
+	s.press(annOnSlack, s.card(review, late, "Waiting for"), "approve")
+	s.card(review, late, "Approved by Ann")
 }

@@ -52,6 +52,7 @@ type Slack struct {
 
 	mu         sync.Mutex
 	scopes     []string
+	botToken   string // the good one
 	tokenError string // what the bot token gets instead of answers
 	enterprise string // the organisation of the workspace, if there is one
 	users      map[string]User
@@ -73,7 +74,7 @@ type Slack struct {
 func New(t testing.TB, c Config) *Slack {
 	t.Helper()
 	s := &Slack{
-		config: c.withDefaults(), done: make(chan struct{}), scopes: c.Scopes,
+		config: c.withDefaults(), done: make(chan struct{}), scopes: c.Scopes, botToken: BotToken,
 		users: map[string]User{}, groups: map[string]Group{}, channels: map[string]*conversation{},
 		views: map[string]*view{}, triggers: map[string]*trigger{}, hooks: map[string]*hook{},
 		calls: map[string][]Call{}, faults: map[string]map[int]Fault{}, limits: map[string]*limit{},
@@ -139,6 +140,13 @@ func (s *Slack) BreakToken(code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokenError = code
+}
+
+// RenewToken makes another bot token the good one; what broke the last is over.
+func (s *Slack) RenewToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.botToken, s.tokenError = token, ""
 }
 
 // Call is a call of the Web API as it arrived, whatever became of it.
@@ -250,11 +258,11 @@ func (s *Slack) authorise(r *http.Request, m method, a args) error {
 	switch {
 	case token == "":
 		return refuse("not_authed")
-	case token != BotToken && token != AppToken:
+	case token != s.botToken && token != AppToken:
 		return refuse("invalid_auth")
 	case (token == AppToken) != m.app:
 		return refuse("not_allowed_token_type")
-	case token == BotToken && s.tokenError != "":
+	case token == s.botToken && s.tokenError != "":
 		return refuse(s.tokenError)
 	}
 	return nil
