@@ -16,6 +16,7 @@ import (
 // Approvals is what the dispatcher asks of the gate.
 type Approvals interface {
 	Get(ctx context.Context, p gate.Principal, id gate.ID) (gate.View, error)
+	List(ctx context.Context, p gate.Principal, q gate.Query) (gate.Page, error)
 	Undeliverable(ctx context.Context, id gate.ID) error
 }
 
@@ -38,9 +39,10 @@ type Dispatcher struct {
 	Replica string
 	Log     *slog.Logger
 
-	mu    sync.Mutex
-	lanes map[string]*lane
-	work  sync.WaitGroup
+	mu      sync.Mutex
+	lanes   map[string]*lane
+	changed chan move
+	work    sync.WaitGroup
 }
 
 // How the dispatcher works.
@@ -69,6 +71,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	defer d.work.Wait()
 	defer func() { _ = d.Cards.Drawn(context.WithoutCancel(ctx), follower, d.Replica) }() // else its time runs out
 	d.work.Go(func() { d.Outages.probe(ctx, d.Channels) })
+	d.work.Go(func() { d.follow(ctx) })
 	retry := firstRetry
 	var entries []gate.Entry
 	for ctx.Err() == nil {

@@ -493,6 +493,38 @@ func TestDispatcher(t *testing.T) {
 				o.Errorf("%s, %s after 100 s; want undeliverable", got.State, got.Approval.Reason)
 			}
 		},
+		"what waits in a conversation that is no more is shown elsewhere": func(o *office) {
+			var d *bot.Dispatcher
+			defer o.dispatches("a", o.fake, func(it *bot.Dispatcher) { d = it })()
+			s, other := o.asks("held"), o.asks("held")
+			o.presses(other, ann, gate.Deny)
+			o.passes(3 * time.Second)
+			o.fake.Breaks(nowhereBut("fake:backup"))
+			d.Left("fake:ops")
+			o.passes(3 * time.Second)
+			if got := o.places(s.ID); !slices.Equal(got, []string{"fake:ops", "fake:backup"}) {
+				o.Errorf("shown in %q", got)
+			}
+			if posted, err := o.store.Posted(o.Context(), s.ID); err != nil || len(posted) != 1 || posted[0].Place != "fake:backup" {
+				o.Errorf("kept of it: %+v, %v", posted, err)
+			}
+		},
+		"a conversation with another id keeps its cards": func(o *office) {
+			var d *bot.Dispatcher
+			defer o.dispatches("a", o.fake, func(it *bot.Dispatcher) { d = it })()
+			s := o.asks("held")
+			o.passes(3 * time.Second)
+			was := o.card(s.ID)
+			d.Renamed("fake:ops", "fake:shared")
+			o.passes(3 * time.Second)
+			posted, err := o.store.Posted(o.Context(), s.ID)
+			if err != nil || len(posted) != 1 || posted[0].Place != "fake:shared" || posted[0].Message != was.Message {
+				o.Errorf("kept of it: %+v, %v", posted, err)
+			}
+			if n := len(o.fake.Messages()); n != 1 {
+				o.Errorf("%d cards", n)
+			}
+		},
 		"what was drawn is settled": func(o *office) {
 			stop := o.dispatches("a", o.fake)
 			o.asks("held")
