@@ -53,6 +53,10 @@ func (o *Outages) saw(place string, err error) {
 	}
 }
 
+// Out says why a chat takes nothing any more, before anything was tried. What is
+// taken after that ends it.
+func (o *Outages) Out(channel, why string) { o.set(outage{channel: channel}, why) }
+
 // Deaf says why no press of a chat arrives any more or, with an empty why, that
 // they do again.
 func (o *Outages) Deaf(channel, why string) { o.set(outage{channel, true}, why) }

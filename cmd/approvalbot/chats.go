@@ -39,18 +39,25 @@ func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, 
 	}
 	clicks := &bot.Clicks{Gate: g, Cards: st, Log: log}
 	presses := &slack.Presses{Slack: cfg.Slack, Press: clicks.Press, SigningSecret: cfg.Channels.Slack.SigningSecret, Kept: st, Log: log}
-	if cfg.Channels.Slack.SigningSecret.Set() {
-		c.routes["/slack/interactions"] = presses
-	} else {
-		socket := &slack.Socket{Slack: cfg.Slack, To: slack.Receivers{Interactive: presses.Receive}, Log: log, Down: func(why string) { outages.Deaf(cfg.Slack.Name(), why) }}
-		c.parts = append(c.parts, part{"slack socket", forever(socket.Run)})
-	}
 	d := &bot.Dispatcher{
 		Cards: st, Gate: g, Channels: map[string]channels.Channel{cfg.Slack.Name(): cfg.Slack},
 		Route: router(cfg.Review), Direct: direct, Operators: places(cfg.Operators), Outages: outages,
 		Card: drawer(g, cfg.PublicURL), Replica: replica, Log: log,
 	}
-	c.settle, c.notices = presses.Wait, outages.Notices
+	events := &slack.Events{
+		Slack: cfg.Slack, SigningSecret: cfg.Channels.Slack.SigningSecret, Log: log,
+		Out: func(why string) { outages.Out(cfg.Slack.Name(), why) }, Left: d.Left, Renamed: d.Renamed,
+	}
+	if cfg.Channels.Slack.SigningSecret.Set() {
+		c.routes["/slack/interactions"], c.routes["/slack/events"] = presses, events
+	} else {
+		socket := &slack.Socket{
+			Slack: cfg.Slack, To: slack.Receivers{Interactive: presses.Receive, Event: events.Receive}, Log: log,
+			Down: func(why string) { outages.Deaf(cfg.Slack.Name(), why) },
+		}
+		c.parts = append(c.parts, part{"slack socket", forever(socket.Run)})
+	}
+	c.settle, c.notices = func() { presses.Wait(); events.Wait() }, outages.Notices
 	c.parts = append(c.parts, part{"dispatcher", forever(d.Run)}, part{"presses", forever(presses.Run)})
 	return c, nil
 }
