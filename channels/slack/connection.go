@@ -22,11 +22,13 @@ type connection struct {
 	ws     *websocket.Conn
 	over   chan ending // room for one: what the line learns
 
-	leaving bool // told to go; the reader's
-
 	write sync.Mutex
 	work  sync.WaitGroup // payloads
 	slots chan struct{}  // taken by payloads
+
+	mu   sync.Mutex
+	last time.Time // when reading ends whatever comes; zero is not yet
+	deaf bool      // takes no more payloads
 }
 
 // Limits of a connection.
@@ -36,6 +38,7 @@ const (
 	ackWithin   = 3 * time.Second
 	silence     = 30 * time.Second // Slack pings more often
 	farewell    = 15 * time.Second // Slack closes what it has warned after ten
+	goodbye     = time.Second
 	maxFrame    = 4 << 20
 	frameBuffer = 32 << 10 // Slack does not put the pieces of an answer together
 	maxPayloads = 64       // at once
@@ -57,9 +60,6 @@ func (s *Socket) open(ctx context.Context) (*websocket.Conn, error) {
 	_, address, err := s.Slack.client().StartSocketModeContext(soon)
 	if err != nil {
 		return nil, err
-	}
-	if address == "" { // Slack can fail without an error
-		return nil, errors.New("slack answered neither yes nor no")
 	}
 	reach := s.dial
 	if reach == nil {
@@ -85,32 +85,48 @@ func (s *Socket) open(ctx context.Context) (*websocket.Conn, error) {
 	return ws, err
 }
 
-// serve reads until the connection breaks, is silent for too long, or ctx ends.
+// serve reads until the connection breaks or is silent for too long. When ctx
+// ends, it leaves.
 func (c *connection) serve(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { c.readUntil(ctx, time.Now()) })
-	defer stop()
 	c.ws.SetReadLimit(maxFrame)
 	c.ws.SetPingHandler(func(data string) error {
-		c.alive(ctx)
+		c.alive()
 		_ = c.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(writeWithin)) // what is broken, the reader sees
 		return nil
 	})
-	c.alive(ctx)
+	c.alive()
+	broken := make(chan struct{})
+	c.socket.work.Go(func() {
+		select {
+		case <-ctx.Done():
+			c.leave()
+		case <-broken:
+		}
+	})
 	for {
 		_, raw, err := c.ws.ReadMessage()
 		if err != nil {
 			c.end(ending{why: "connection broken", err: err})
 			break
 		}
-		c.alive(ctx)
+		c.alive()
 		c.take(ctx, raw)
 	}
-	if ctx.Err() == nil {
-		_ = c.ws.Close()
-	}
-	c.work.Wait()
-	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(writeWithin))
+	close(broken)
 	_ = c.ws.Close()
+	c.work.Wait()
+}
+
+// leave lets what was taken be acknowledged and says goodbye. Slack's answer to
+// that is waited for: closing with something unread would undo what was sent.
+func (c *connection) leave() {
+	c.mu.Lock()
+	c.deaf = true
+	c.mu.Unlock()
+	c.work.Wait()
+	bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
+	_ = c.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(goodbye))
+	c.readUntil(time.Now().Add(goodbye), true)
 }
 
 // end tells the line that it needs another connection. The first word counts.
@@ -122,17 +138,18 @@ func (c *connection) end(e ending) {
 }
 
 // alive has heard from Slack.
-func (c *connection) alive(ctx context.Context) {
-	if !c.leaving {
-		c.readUntil(ctx, time.Now().Add(silence))
-	}
-}
+func (c *connection) alive() { c.readUntil(time.Now().Add(silence), false) }
 
-// readUntil sets when reading ends, which is at once after the end of ctx.
-func (c *connection) readUntil(ctx context.Context, t time.Time) {
+// readUntil sets when reading ends, for the last time or until more is heard.
+func (c *connection) readUntil(t time.Time, last bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.last.IsZero() && (!last || t.After(c.last)) {
+		return
+	}
 	_ = c.ws.SetReadDeadline(t)
-	if ctx.Err() != nil {
-		_ = c.ws.SetReadDeadline(time.Now())
+	if last {
+		c.last = t
 	}
 }
 
@@ -149,25 +166,34 @@ func (c *connection) take(ctx context.Context, raw []byte) {
 	var f frame
 	_ = json.Unmarshal(raw, &f) // a field of another type leaves the others as they are
 	switch {
-	case f.Type == "hello" && !c.leaving:
+	case f.Type == "hello":
 		c.socket.greeted(ctx, c.line, f.Connections)
 	case f.Type == "disconnect":
-		c.leaving = true
-		c.readUntil(ctx, time.Now().Add(farewell))
+		c.readUntil(time.Now().Add(farewell), true)
 		c.end(ending{why: cmp.Or(f.Reason, "disconnect"), mend: f.Reason == "too_many_websockets" || f.Reason == "link_disabled"})
 	case f.Envelope == "":
 		c.socket.Log.DebugContext(ctx, "a frame that is not understood", "bytes", len(raw))
-	default:
-		select {
-		case c.slots <- struct{}{}:
-			c.work.Go(func() {
-				defer func() { <-c.slots }()
-				c.handle(ctx, f)
-			})
-		default: // who pressed is told so by Slack
-			c.socket.Log.WarnContext(ctx, "too many payloads at once", "kind", f.Type)
-		}
+	case !c.begin(ctx, f): // who pressed is told so by Slack
+		c.socket.Log.WarnContext(ctx, "a payload is not taken: there are too many, or this is the end", "kind", f.Type)
 	}
+}
+
+// begin handles a payload beside the others, if there is room.
+func (c *connection) begin(ctx context.Context, f frame) bool {
+	c.mu.Lock() // so that leave waits for it
+	defer c.mu.Unlock()
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		return false
+	}
+	if !c.deaf {
+		c.work.Go(func() {
+			defer func() { <-c.slots }()
+			c.handle(ctx, f)
+		})
+	}
+	return !c.deaf
 }
 
 // greeted has been told that a connection is up, and how many there are.

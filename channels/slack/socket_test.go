@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,7 @@ type office struct {
 	card  channels.Ref
 
 	mu    sync.Mutex
+	opens int // how often an address was asked for
 	logs  strings.Builder
 	downs []string
 	got   []string // the kinds and triggers of what was received
@@ -46,10 +48,17 @@ func inOffice(t *testing.T, c slacktest.Config, test func(o *office)) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &office{T: t, pipes: slacktest.NewPipes()}
 		c.Listener, c.NoRateLimits = o.pipes, true
-		transport := &http.Transport{DialContext: o.pipes.Dial}
-		o.http = &http.Client{Transport: transport, Timeout: 10 * time.Second}
+		wire := &http.Transport{DialContext: o.pipes.Dial}
+		o.http = &http.Client{Timeout: 10 * time.Second, Transport: transport(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/apps.connections.open") {
+				o.mu.Lock()
+				o.opens++
+				o.mu.Unlock()
+			}
+			return wire.RoundTrip(r)
+		})}
 		o.slack = workspace(t, c)
-		t.Cleanup(transport.CloseIdleConnections)
+		t.Cleanup(wire.CloseIdleConnections)
 		var err error
 		if o.card, err = o.channel(slacktest.AppToken).Post(t.Context(), gate.Conversation{Place: "slack:" + ops}, waiting()); err != nil {
 			t.Fatal(err)
@@ -114,6 +123,13 @@ func (o *office) wantDowns(want ...string) {
 	if diff := cmp.Diff(want, o.downs); diff != "" {
 		o.Errorf("what Down was told (-want +got):\n%s", diff)
 	}
+}
+
+// tries is how often an address has been asked for.
+func (o *office) tries() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.opens
 }
 
 // run runs a socket until the test, or what is returned, ends it.
@@ -276,7 +292,7 @@ func TestWhatSlackGoCannotReadArrives(t *testing.T) {
 			for _, junk := range []string{"", "{", "[]", "null", `"hello"`, `{"type":7}`, "{}", `{"type":"hello","num_connections":"many"}`} {
 				o.slack.Frame(0, junk)
 			}
-			o.slack.Frame(open[0], `{"type":"interactive","envelope_id":"E1","payload":{"trigger_id":"odd"},"accepts_response_payload":"no","retry_attempt":"x"}`)
+			o.slack.Frame(open[0], `{"type":"interactive","envelope_id":"E1","payload":{"trigger_id":"odd"},"accepts_response_payload":"no","retry_attempt":"x","num_connections":"x","reason":7}`)
 			o.slack.Frame(open[1], `{"type":"functions","envelope_id":"E2","payload":{}}`)
 			synctest.Wait()
 			var acked []string
@@ -377,7 +393,7 @@ func TestPayloadsDoNotWaitForEachOther(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"": 2 * 64, "operation_timeout": 200 - 2*64}, seen); diff != "" {
 			o.Errorf("what pressers see (-want +got):\n%s", diff)
 		}
-		if n := o.logged("too many payloads at once"); n != 200-2*64 {
+		if n := o.logged("a payload is not taken"); n != 200-2*64 {
 			o.Errorf("%d warnings", n)
 		}
 		if warning := o.press(); warning != "" {
@@ -614,12 +630,8 @@ func TestNoReconnectStorm(t *testing.T) {
 				mend := tt.trouble(o, s)
 				o.run(s)
 				o.wait(time.Hour - time.Second)
-				tries := o.slack.Calls("apps.connections.open")
-				if name == "an address that is not Slack's" {
-					tries = make([]slacktest.Call, tt.tries) // which the double does not count
-				}
-				if len(tries) != tt.tries {
-					o.Errorf("%d tries in an hour, want %d", len(tries), tt.tries)
+				if n := o.tries(); n != tt.tries {
+					o.Errorf("%d tries in an hour, want %d", n, tt.tries)
 				}
 				if tt.why != "" {
 					o.wantDowns(tt.why)
@@ -718,6 +730,28 @@ func TestEachChangeIsSaidOnce(t *testing.T) {
 	})
 }
 
+// TestPausesAreShortAgain has a second trouble long after the first.
+func TestPausesAreShortAgain(t *testing.T) {
+	t.Parallel()
+	inOffice(t, slacktest.Config{}, func(o *office) {
+		o.run(o.socket())
+		for range 2 {
+			o.slack.Fail("apps.connections.open", 0, slacktest.Refused("token_revoked"))
+			o.slack.Drop(0)
+			o.wait(time.Hour)
+			o.slack.Fail("apps.connections.open", 0, slacktest.Fault{})
+			o.wait(time.Hour)
+		}
+		o.slack.Fail("apps.connections.open", 0, slacktest.Refused("token_revoked"))
+		before := o.tries()
+		o.slack.Drop(0)
+		o.wait(20 * time.Second)
+		if n := o.tries() - before; n != 2*2 {
+			o.Errorf("%d tries in twenty seconds, want two of each line", n)
+		}
+	})
+}
+
 func TestANewTokenIsTriedAtOnce(t *testing.T) {
 	t.Parallel()
 	inOffice(t, slacktest.Config{}, func(o *office) {
@@ -789,6 +823,26 @@ func TestTheEndOfASocket(t *testing.T) {
 		o.open(2)
 		o.wait(time.Hour)
 		ends(o, stop)
+		if said := o.slack.Goodbyes(); len(said) != 2 {
+			o.Errorf("goodbyes of %v, want both", said)
+		}
+	})
+	run("with a Slack that hears nothing and goes on talking", slacktest.Config{PingEvery: 100 * time.Millisecond}, func(o *office, s *slack.Socket) {
+		var deaf atomic.Bool
+		s.DialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := o.pipes.Dial(ctx, network, address)
+			return mute{conn, &deaf}, err
+		})
+		stop := o.run(s)
+		o.open(2)
+		deaf.Store(true)
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took != time.Second {
+			o.Errorf("it took %v, want a second of patience", took)
+		}
+		o.slack.Drop(0)
+		o.open(0)
 	})
 	run("waiting to try again", slacktest.Config{}, func(o *office, s *slack.Socket) {
 		s.Slack = o.channel("xapp-old")
@@ -829,19 +883,35 @@ func TestTheEndOfASocket(t *testing.T) {
 		}
 		stop := o.run(s)
 		o.open(2)
+		o.slack.Drop(2) // so that all is on one
+		synctest.Wait()
 		sees := make(chan string, 1)
 		go func() { sees <- o.press() }()
-		within := <-came
-		go stop()
+		within, stopped := <-came, make(chan struct{})
+		go func() {
+			defer close(stopped)
+			stop()
+		}()
 		synctest.Wait()
+		select {
+		case <-stopped:
+			o.Error("it ended before the acknowledgement")
+		default:
+		}
 		if within.Err() != nil {
 			o.Error("the work on it was cut off")
 		}
+		late := make(chan string, 1)
+		go func() { late <- o.press() }()
+		synctest.Wait()
 		close(decide)
 		if got := <-sees; got != "" {
 			o.Errorf("the presser sees %q", got)
 		}
 		ends(o, stop)
+		if got := <-late; got != "operation_timeout" {
+			o.Errorf("who presses after the end sees %q", got)
+		}
 	})
 }
 
@@ -937,6 +1007,19 @@ func TestASocketTellsNoSecrets(t *testing.T) {
 			})
 		})
 	}
+}
+
+// mute is a connection that sends nothing any more when it is told so.
+type mute struct {
+	net.Conn
+	on *atomic.Bool
+}
+
+func (m mute) Write(b []byte) (int, error) {
+	if m.on.Load() {
+		return len(b), nil
+	}
+	return m.Conn.Write(b)
 }
 
 type transport func(*http.Request) (*http.Response, error)

@@ -55,6 +55,7 @@ type sockets struct {
 	tickets  map[string]time.Time
 	sent     []*envelope
 	stray    []Ack
+	goodbyes []int
 	disabled bool
 }
 
@@ -199,6 +200,11 @@ func (k *socket) raw(frame []byte) {
 func (s *Slack) listen(sock *socket) {
 	for {
 		_, raw, err := sock.conn.ReadMessage()
+		if websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+			s.mu.Lock()
+			s.sockets.goodbyes = append(s.sockets.goodbyes, sock.n)
+			s.mu.Unlock()
+		}
 		if err != nil {
 			return
 		}
@@ -304,6 +310,14 @@ func (s *Slack) StrayAcks() []Ack {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.sockets.stray)
+}
+
+// Goodbyes returns the numbers of the sockets that their clients have closed as
+// one should, with a frame that says so.
+func (s *Slack) Goodbyes() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sockets.goodbyes)
 }
 
 // Sockets returns the numbers of the open sockets, the oldest first.
