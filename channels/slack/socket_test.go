@@ -222,34 +222,28 @@ func TestPayloadsOverASocket(t *testing.T) {
 // TestASocketOverARealNetwork is the one that dials as everybody does.
 func TestASocketOverARealNetwork(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil)
-	d.slack.SendTo(slacktest.URLs{})
-	c := slack.New(slack.Config{BotToken: secret.New(slacktest.BotToken), AppToken: secret.New(slacktest.AppToken), APIURL: d.slack.URL() + "/api/"})
-	s := &slack.Socket{Slack: c, To: slack.Receivers{Interactive: d.presses.Receive}, Log: slog.New(slog.DiscardHandler)}
+	double := workspace(t, slacktest.Config{Now: slacktest.NewClock().Now, Patience: time.Minute})
+	c := slack.New(slack.Config{BotToken: secret.New(slacktest.BotToken), AppToken: secret.New(slacktest.AppToken), APIURL: double.URL() + "/api/"})
+	s := &slack.Socket{Slack: c, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		s.Run(ctx)
 	}()
-	if _, err := d.slack.Await(t.Context(), func(open []int) bool { return len(open) == 2 }); err != nil {
+	if _, err := double.Await(t.Context(), func(open []int) bool { return len(open) == 2 }); err != nil {
 		t.Fatal(err)
 	}
-	d.press("U0AAAAAA1", "approve", nil)
-	d.wantNoneLost(1)
+	for range 4 {
+		out, err := double.Slash(t.Context(), slacktest.Slash{User: "U0AAAAAA1", Channel: ops, Command: "/approvals"})
+		if err != nil || out.Warning != "" {
+			t.Errorf("a command gets %q, %v", out.Warning, err)
+		}
+	}
 	cancel()
 	<-ended
-	if _, err := d.slack.Await(t.Context(), func(open []int) bool { return len(open) == 0 }); err != nil {
+	if _, err := double.Await(t.Context(), func(open []int) bool { return len(open) == 0 }); err != nil {
 		t.Error(err)
-	}
-}
-
-func (d *desk) wantNoneLost(n int) {
-	d.Helper()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.clicks) != n {
-		d.Errorf("%d decisions, want %d", len(d.clicks), n)
 	}
 }
 
@@ -835,6 +829,9 @@ func TestTheEndOfASocket(t *testing.T) {
 		})
 		stop := o.run(s)
 		o.open(2)
+		o.wait(time.Hour)
+		o.slack.Disconnect(0, "warning")
+		o.open(4)
 		deaf.Store(true)
 		began := time.Now()
 		stop()
@@ -874,45 +871,67 @@ func TestTheEndOfASocket(t *testing.T) {
 		o.open(4)
 		ends(o, stop)
 	})
-	run("with a press under way, which is still acknowledged", slacktest.Config{}, func(o *office, s *slack.Socket) {
-		came, decide := make(chan context.Context, 1), make(chan struct{})
-		s.To.Interactive = func(ctx context.Context, _ []byte) error {
-			came <- ctx
-			<-decide
-			return ctx.Err()
-		}
-		stop := o.run(s)
-		o.open(2)
-		o.slack.Drop(2) // so that all is on one
-		synctest.Wait()
-		sees := make(chan string, 1)
-		go func() { sees <- o.press() }()
-		within, stopped := <-came, make(chan struct{})
-		go func() {
-			defer close(stopped)
-			stop()
-		}()
-		synctest.Wait()
-		select {
-		case <-stopped:
-			o.Error("it ended before the acknowledgement")
-		default:
-		}
-		if within.Err() != nil {
-			o.Error("the work on it was cut off")
-		}
-		late := make(chan string, 1)
-		go func() { late <- o.press() }()
-		synctest.Wait()
-		close(decide)
-		if got := <-sees; got != "" {
-			o.Errorf("the presser sees %q", got)
-		}
-		ends(o, stop)
-		if got := <-late; got != "operation_timeout" {
-			o.Errorf("who presses after the end sees %q", got)
-		}
-	})
+}
+
+// TestTheEndWaitsForWhatWasTaken has a press under way when all ends.
+func TestTheEndWaitsForWhatWasTaken(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		before      func(o *office) // what happens to its connection
+		sees, later string          // what its presser sees, and who presses after the end
+	}{
+		"on a connection":        {func(*office) {}, "", "operation_timeout"},
+		"on a warned connection": {func(o *office) { o.slack.Disconnect(1, "warning") }, "", "no_socket"},
+		"on a lost connection":   {func(o *office) { o.slack.Drop(1) }, "operation_timeout", "no_socket"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inOffice(t, slacktest.Config{}, func(o *office) {
+				s, came, decide := o.socket(), make(chan context.Context, 1), make(chan struct{})
+				s.To.Interactive = func(ctx context.Context, _ []byte) error {
+					came <- ctx
+					<-decide
+					return ctx.Err()
+				}
+				stop := o.run(s)
+				o.open(2)
+				o.slack.Drop(2) // so that all is on one
+				synctest.Wait()
+				press := func() chan string {
+					sees := make(chan string, 1)
+					go func() { sees <- o.press() }()
+					return sees
+				}
+				first := press()
+				within, stopped := <-came, make(chan struct{})
+				tt.before(o)
+				synctest.Wait()
+				go func() {
+					defer close(stopped)
+					stop()
+				}()
+				synctest.Wait()
+				select {
+				case <-stopped:
+					o.Error("it ended before its work")
+				default:
+				}
+				if within.Err() != nil {
+					o.Error("the work was cut off")
+				}
+				later := press()
+				synctest.Wait()
+				close(decide)
+				if got := <-first; got != tt.sees {
+					o.Errorf("the presser sees %q, want %q", got, tt.sees)
+				}
+				<-stopped
+				if got := <-later; got != tt.later {
+					o.Errorf("who presses after the end sees %q, want %q", got, tt.later)
+				}
+			})
+		})
+	}
 }
 
 // TestASocketTellsNoSecrets greps all that is said in many troubles.
