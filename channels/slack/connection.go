@@ -182,18 +182,19 @@ func (c *connection) take(ctx context.Context, raw []byte) {
 func (c *connection) begin(ctx context.Context, f frame) bool {
 	c.mu.Lock() // so that leave waits for it
 	defer c.mu.Unlock()
+	if c.deaf {
+		return false
+	}
 	select {
 	case c.slots <- struct{}{}:
 	default:
 		return false
 	}
-	if !c.deaf {
-		c.work.Go(func() {
-			defer func() { <-c.slots }()
-			c.handle(ctx, f)
-		})
-	}
-	return !c.deaf
+	c.work.Go(func() {
+		defer func() { <-c.slots }()
+		c.handle(ctx, f)
+	})
+	return true
 }
 
 // greeted has been told that a connection is up, and how many there are.

@@ -87,8 +87,9 @@ func (s *Socket) Run(ctx context.Context) {
 }
 
 // Connections returns how many connections the app has had at once, as far as
-// Slack said so when one of ours was opened. More than ours are those of other
-// replicas, or of somebody else who has the token.
+// Slack said so when one of ours was opened. Two are ours, or up to four while
+// they are renewed; more are those of other replicas, or of somebody else who has
+// the token.
 func (s *Socket) Connections() int { return int(s.most.Load()) }
 
 // ending is why a connection is no more, or never was.
