@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/approvalbot/approvalbot/channels"
@@ -46,21 +47,38 @@ func (c *Clicks) Press(ctx context.Context, k channels.Click) string {
 }
 
 // shown returns the digest of the call on the card that was pressed. A platform
-// may show a card before it answers the post: then only that it was about to be
-// posted there is written down.
+// may show a card before it answers the post, or may never answer: then only that
+// it was about to be posted there is written down, or that another one was. If
+// nobody else can have posted it, it is one of the approval's cards from now on.
 func (c *Clicks) shown(ctx context.Context, k *channels.Click) (gate.Digest, error) {
 	posted, err := c.Cards.Posted(ctx, k.Approval)
 	if err != nil {
 		return gate.Digest{}, err
 	}
+	here := slices.DeleteFunc(posted, func(p gate.Posted) bool { return p.Place != k.Ref.Place })
 	for _, message := range []string{k.Ref.Message, ""} {
-		for _, p := range posted {
-			if p.Place == k.Ref.Place && p.Message == message {
-				return gate.ParseDigest(p.Digest)
-			}
+		if i := slices.IndexFunc(here, func(p gate.Posted) bool { return p.Message == message }); i >= 0 {
+			c.adopt(ctx, k, here[i])
+			return gate.ParseDigest(here[i].Digest)
 		}
 	}
+	if k.Ours && len(here) > 0 {
+		c.adopt(ctx, k, here[0])
+		return gate.ParseDigest(here[0].Digest)
+	}
 	return gate.Digest{}, &gate.Error{Kind: gate.NotFound, Reason: gate.ReasonNotFound, Op: "bot.Press", Public: "This is not a card of an approval here. Nothing was decided."}
+}
+
+// adopt writes down a card that is known only by having been pressed, so that it
+// is redrawn with the others. It is drawn at no revision yet.
+func (c *Clicks) adopt(ctx context.Context, k *channels.Click, like gate.Posted) {
+	if !k.Ours || like.Message == k.Ref.Message {
+		return
+	}
+	err := c.Cards.PutPosted(ctx, k.Approval, gate.Posted{Place: k.Ref.Place, Message: k.Ref.Message, Thread: k.Ref.Thread, Rev: -1, Digest: like.Digest})
+	if err != nil {
+		c.Log.WarnContext(ctx, "a card is not written down", "approval", string(k.Approval), "err", err)
+	}
 }
 
 // refusal says why a press did not count. What is broken on our side is told as

@@ -168,3 +168,36 @@ func (s *slowPost) Post(ctx context.Context, to gate.Conversation, c *channels.C
 	<-time.After(2 * time.Second)
 	return ref, err
 }
+
+// TestACardWhoseAnswerWasLostIsOne presses a card that nobody knew was there,
+// beside one that everybody knows.
+func TestACardWhoseAnswerWasLostIsOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		defer func() { _ = o.store.Close() }()
+		o.fake.Breaks(once("post", channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
+		defer o.dispatches("a", o.fake)()
+		s := o.asks("held")
+		o.passes(5 * time.Second)
+		cards := o.fake.Messages()
+		if len(cards) != 2 {
+			t.Fatalf("%d cards, want the lost one and another", len(cards))
+		}
+		c := &bot.Clicks{Gate: o.gate, Cards: o.store, Log: slog.New(slog.DiscardHandler)}
+		got := c.Press(t.Context(), channels.Click{Approval: s.ID, Ref: cards[0].Ref, Ours: true, Voter: ann, Choice: gate.Approve})
+		if !strings.HasPrefix(got, "Recorded. Approved by ann") {
+			t.Errorf("told %q", got)
+		}
+		o.passes(5 * time.Second)
+		for _, m := range o.fake.Messages() {
+			if m.Card.Approve || !strings.HasPrefix(m.Card.Line, "Approved by ann") {
+				t.Errorf("card %s says %q", m.Message, m.Card.Line)
+			}
+		}
+		elsewhere := channels.Ref{Place: "fake:other", Message: "9"}
+		if got := c.Press(t.Context(), channels.Click{Approval: s.ID, Ref: elsewhere, Ours: true, Voter: ann, Choice: gate.Deny}); !strings.HasPrefix(got, "This is not a card") {
+			t.Errorf("a card in a conversation without one: %q", got)
+		}
+	})
+}

@@ -94,6 +94,7 @@ type ClickFunc func(context.Context, Click) (reply string)
 type Click struct {
 	Approval gate.ID
 	Ref      Ref        // of the card that was pressed
+	Ours     bool       // the platform vouches that only this bot can have posted the card
 	Voter    gate.Voter // by the platform's stable id
 	Choice   gate.Choice
 	Scope    gate.Scope

@@ -80,7 +80,7 @@ func (p *Presses) submitted(ctx context.Context, in *interaction) error {
 		return err
 	}
 	p.decide(ctx, in, channels.Click{
-		Approval: id, Ref: w.Ref, Choice: d.choice, Reason: in.View.State.Values[inputBlock][inputAction].Value,
+		Approval: id, Ref: w.Ref, Ours: true, Choice: d.choice, Reason: in.View.State.Values[inputBlock][inputAction].Value,
 		Nonce: name + " " + in.View.ID,
 	})
 	return nil

@@ -99,6 +99,7 @@ type interaction struct {
 	Container struct {
 		Channel string `json:"channel_id"`
 		Message string `json:"message_ts"`
+		Thread  string `json:"thread_ts"`
 	} `json:"container"`
 	Actions []struct {
 		Action string `json:"action_id"`
@@ -160,7 +161,8 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 		return err
 	}
 	k := channels.Click{
-		Approval: id, Ref: channels.Ref{Place: name + ":" + in.Container.Channel, Message: in.Container.Message},
+		Approval: id, Ref: channels.Ref{Place: name + ":" + in.Container.Channel, Message: in.Container.Message, Thread: in.Container.Thread},
+		Ours:  true, // Slack brings this app only the presses of its own messages
 		Nonce: strings.Join([]string{name, in.User.ID, in.Container.Message, a.At}, " "),
 	}
 	switch a.Action {

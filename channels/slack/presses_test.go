@@ -92,7 +92,7 @@ func (d *desk) told(user string) string {
 
 func (d *desk) wantClick(want channels.Click) {
 	d.Helper()
-	want.Approval, want.Ref = card, d.ref
+	want.Approval, want.Ref, want.Ours = card, d.ref, true
 	want.Voter = gate.Voter{ID: "slack:" + slacktest.Team + "/U0AAAAAA1", Name: "ada", Surface: "slack", Login: "platform"}
 	d.mu.Lock()
 	defer d.mu.Unlock()
