@@ -40,7 +40,7 @@ const (
 func (p *Presses) open(ctx context.Context, in *interaction, k channels.Click, action string) {
 	p.behind(ctx, in, func(ctx context.Context) {
 		metadata, err := json.Marshal(where{k.Approval, k.Ref})
-		if in.late {
+		if in.kept != nil {
 			err = errors.New("its trigger is no more")
 		}
 		if err == nil {

@@ -17,11 +17,11 @@ const (
 // keep writes a press down before Slack is told that it has arrived, so that it
 // is not lost with this process. Without a store it is decided from here alone.
 func (p *Presses) keep(ctx context.Context, in *interaction) []byte {
-	if p.Kept == nil {
-		return nil
+	if p.Kept == nil || in.kept != nil {
+		return in.kept
 	}
 	press, err := json.Marshal(in) // the little of it that is needed
-	if err == nil && !in.late {    // else it is there
+	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, keepWithin)
 		defer cancel()
 		err = p.Kept.Press(ctx, name, press)
@@ -65,7 +65,7 @@ func (p *Presses) Run(ctx context.Context) {
 }
 
 func (p *Presses) again(ctx context.Context, press []byte) {
-	in := interaction{late: true}
+	in := interaction{kept: press}
 	err := json.Unmarshal(press, &in)
 	if err == nil {
 		err = p.take(ctx, &in)

@@ -121,7 +121,7 @@ type interaction struct {
 		} `json:"state"`
 	} `json:"view"`
 
-	late bool // taken over from a replica that died over it
+	kept []byte // as it was, if it was taken over from a replica that died over it
 }
 
 // Receive takes one interaction, from HTTP or from a socket. It returns soon; an
