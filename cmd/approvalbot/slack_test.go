@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,8 +18,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// live is the conversation in which an agent works.
-const live = "C0LIVE0001"
+// The conversation in which an agent works, and a guest there.
+const (
+	live  = "C0LIVE0001"
+	guest = "U0GUEST001"
+)
 
 // team is replicas in processes of their own, on one Redis, that share one Slack
 // app over Socket Mode.
@@ -59,7 +61,8 @@ approvals:
 func newTeam(t *testing.T, replicas int) *team {
 	t.Helper()
 	s := &team{home: newHome(t), slack: newWorkspace(t, slacktest.Config{})}
-	s.slack.AddChannel(slacktest.Channel{ID: live, Members: []string{annOnSlack, boOnSlack, boss, slacktest.BotUser}})
+	s.slack.AddUser(slacktest.User{ID: guest, Name: "guest", Restricted: true})
+	s.slack.AddChannel(slacktest.Channel{ID: live, Members: []string{annOnSlack, boOnSlack, boss, guest, slacktest.BotUser}})
 	s.write("bot-token", slacktest.BotToken)
 	s.write("app-token", slacktest.AppToken)
 	s.redis = startRedis(t)
@@ -203,6 +206,8 @@ func TestSlack(t *testing.T) {
 		"decided at the console":                      decidedElsewhere,
 		"approved and denied at the same moment":      bothAtOnce,
 		"pressed by who may not":                      pressedByOthers,
+		"an older and a newer question":               olderThenNewer,
+		"the same press twice":                        pressedTwice,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -297,19 +302,18 @@ func decidedElsewhere(s *team) {
 	s.golden("denied-elsewhere", s.card(live, a, "Denied by bo"))
 }
 
-// bothAtOnce presses approve and deny (which has its dialog open) as two people.
+// bothAtOnce has two people approve in the same moment, as often as it takes to be
+// sure: one decides, the other learns who.
 func bothAtOnce(s *team) {
-	for range 5 {
-		a := s.asks("held", s.slack.Say(boss, live, "x"))
-		card := s.card(live, a, "Waiting for")
-		var presses sync.WaitGroup
-		for _, user := range []string{annOnSlack, boOnSlack} {
-			presses.Go(func() {
-				_, _ = s.slack.Click(s.t.Context(), slacktest.Click{User: user, Channel: card.Channel, TS: card.TS, Action: "approve"})
-			})
+	for range 3 {
+		a := s.asks("staged", "")
+		card := s.card(review, a, "Waiting for")
+		if _, err := s.slack.ClickAll(s.t.Context(),
+			slacktest.Click{User: annOnSlack, Channel: card.Channel, TS: card.TS, Action: "approve"},
+			slacktest.Click{User: boOnSlack, Channel: card.Channel, TS: card.TS, Action: "approve"}); err != nil {
+			s.t.Fatal(err)
 		}
-		presses.Wait()
-		settled := s.card(live, a, "Approved by")
+		settled := s.card(review, a, "Approved by")
 		winner, loser := "Ann", boOnSlack
 		if strings.Contains(settled.Read(), "Approved by Bo") {
 			winner, loser = "Bo", annOnSlack
@@ -318,15 +322,56 @@ func bothAtOnce(s *team) {
 	}
 }
 
+func olderThenNewer(s *team) {
+	older, newer := s.asks("staged", ""), s.asks("staged", "")
+	s.press(annOnSlack, s.card(review, older, "Waiting for"), "approve")
+	s.card(review, older, "Approved by Ann")
+	s.press(boOnSlack, s.card(review, newer, "Waiting for"), "approve")
+	s.card(review, newer, "Approved by Bo")
+	s.card(review, older, "Approved by Ann")
+}
+
+// pressedTwice has Slack deliver a press again.
+func pressedTwice(s *team) {
+	a := s.asks("staged", "")
+	card := s.card(review, a, "Waiting for")
+	k := slacktest.Click{User: boOnSlack, Channel: card.Channel, TS: card.TS, Action: "approve"}
+	same := func(p map[string]any) { p["actions"].([]any)[0].(map[string]any)["action_ts"] = "1.1" }
+	k.Mangle = same
+	if _, err := s.slack.ClickAll(s.t.Context(), k, k, k); err != nil {
+		s.t.Fatal(err)
+	}
+	s.card(review, a, "Approved by Bo")
+	got, err := newTestClient(s.t, s.urls[0], s.keys["ann"]).Get(s.t.Context(), a.ID)
+	if err != nil || len(got.Approval.Votes) != 1 {
+		s.t.Errorf("votes %+v, %v", got.Approval, err)
+	}
+}
+
 func pressedByOthers(s *team) {
 	a := s.asks("held", s.slack.Say(boss, live, "x"))
 	card := s.card(live, a, "Waiting for")
 	s.press(boss, card, "approve")
 	s.told(boss, "You asked for this call, so someone else must decide.")
+	s.press(guest, card, "approve")
+	s.told(guest, "Guests decide only where a group lists them by id. You are not in sre.")
 	got, err := s.agent().Get(s.t.Context(), a.ID)
 	if err != nil || got.State != "pending" {
 		s.t.Errorf("it is %s, %v", got.State, err)
 	}
+}
+
+// TestAPressBeforeThePostWasAnswered has Slack show a card and be slow to say so.
+func TestAPressBeforeThePostWasAnswered(t *testing.T) {
+	t.Parallel()
+	s := newTeam(t, 1)
+	until := make(chan struct{})
+	s.slack.FailNext("chat.postMessage", slacktest.Held(until))
+	a := s.asks("held", s.slack.Say(boss, live, "x"))
+	s.press(annOnSlack, s.card(live, a, "Waiting for"), "approve")
+	s.told(annOnSlack, "Recorded. Approved by Ann")
+	close(until)
+	s.card(live, a, "Approved by Ann")
 }
 
 // TestAKilledReplicaLosesNoPress kills the process that has a press in hand, after
