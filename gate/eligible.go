@@ -46,11 +46,13 @@ func (p *Policy) who(v Voter) Voter {
 // eligible says by which groups a voter may decide on an approval, or why not.
 func (p *Policy) eligible(ctx context.Context, a *Approval, rule *Rule, v Voter) ([]string, error) {
 	v = p.who(v)
-	switch v.Account {
-	case Bot:
-		return nil, forbidden(ReasonNotApprover, "Bots cannot decide.")
-	case Deactivated:
-		return nil, forbidden(ReasonNotApprover, "Your account is deactivated, so someone else must decide.")
+	return p.eligibleOf(a, rule, v, func() ([]string, error) { return rule.Qualify(ctx, v) })
+}
+
+// eligibleOf is eligible for a completed voter whose groups somebody looks up.
+func (p *Policy) eligibleOf(a *Approval, rule *Rule, v Voter, qualify func() ([]string, error)) ([]string, error) {
+	if err := active(v); err != nil {
+		return nil, err
 	}
 	if p.behind(&a.Requester, v) {
 		if rule.AdmitsRequester {
@@ -61,7 +63,7 @@ func (p *Policy) eligible(ctx context.Context, a *Approval, rule *Rule, v Voter)
 	if p.unclear(a, v) {
 		return nil, forbidden(ReasonIdentityUnclear, "Nobody can tell whether you are the one who asked or has voted already. Decide where the others did, or ask an admin to add you to people.")
 	}
-	groups, err := rule.Qualify(ctx, v)
+	groups, err := qualify()
 	if err != nil {
 		return nil, &Error{Kind: Unavailable, Reason: ReasonIdentityUnavailable, Op: "gate.eligible", Public: "Could not check whether you may decide. Nothing was decided; press again.", Err: err}
 	}
@@ -69,6 +71,18 @@ func (p *Policy) eligible(ctx context.Context, a *Approval, rule *Rule, v Voter)
 		return nil, notApprover(rule, v)
 	}
 	return groups, nil
+}
+
+// active refuses accounts that never decide, whatever a list says.
+func active(v Voter) error {
+	switch v.Account {
+	case Bot:
+		return forbidden(ReasonNotApprover, "Bots cannot decide.")
+	case Deactivated:
+		return forbidden(ReasonNotApprover, "Your account is deactivated, so someone else must decide.")
+	default:
+		return nil
+	}
 }
 
 // keyVoter is what the voter ids of API keys begin with.

@@ -112,6 +112,60 @@ func (g *Gate) RevokeGrant(ctx context.Context, p Principal, id string) error {
 	return g.store.RevokeGrant(ctx, id, p.Key)
 }
 
+// RevokeGrantAs ends a grant for a person who holds no API key.
+func (g *Gate) RevokeGrantAs(ctx context.Context, v Voter, id string) error {
+	grants, err := g.store.Grants(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(grants, func(gr Grant) bool { return gr.ID == id })
+	if i < 0 {
+		return &Error{Kind: NotFound, Reason: ReasonNotFound, Op: "gate.RevokeGrantAs", Public: "There is no such grant."}
+	}
+	if err := g.MayRevokeGrant(ctx, v, &grants[i]); err != nil {
+		g.note(Entry{Event: EventRefused, ID: grants[i].Approval, By: v.ID, Note: "revoke a grant: " + string(ReasonOf(err))})
+		return err
+	}
+	return g.store.RevokeGrant(ctx, id, v.ID)
+}
+
+// MayRevokeGrant says why a person may not end a grant. Those may who may decide on
+// what it came of, and those whose approval made it.
+func (g *Gate) MayRevokeGrant(ctx context.Context, v Voter, gr *Grant) error {
+	p, s := g.policy.Load(), Snapshot{Approval: *gr.origin()}
+	v = p.who(v)
+	if err := active(v); err != nil {
+		return err
+	}
+	opened, err := g.store.Get(ctx, gr.Approval)
+	switch {
+	case err == nil:
+		s = opened
+	case KindOf(err) != NotFound: // grants may outlive what they came of
+		return err
+	}
+	if slices.ContainsFunc(g.counted(&s), func(o Vote) bool { return o.Voter.Identity() == v.Identity() }) {
+		return nil
+	}
+	rule := p.RuleNamed(&s.Approval)
+	if rule == nil {
+		rule = p.Discretionary()
+	}
+	if rule == nil {
+		return forbidden(ReasonNotApprover, "You are not an approver.")
+	}
+	_, err = p.eligible(ctx, &s.Approval, rule, v)
+	return err
+}
+
+// origin is what a grant still says of the approval that it came of.
+func (gr *Grant) origin() *Approval {
+	return &Approval{ID: gr.Approval, Subject: Subject{
+		Call: Call{Server: gr.Server, Tool: gr.Tool, Target: gr.Target}, Digest: gr.Digest,
+		Rule: gr.Rule, Version: gr.Version, Requester: gr.Requester,
+	}}
+}
+
 // ConfirmGrant makes a grant count again after the store failed over: a
 // revocation may have been lost with the old one, so a person looks first.
 func (g *Gate) ConfirmGrant(ctx context.Context, p Principal, id string) error {

@@ -30,3 +30,24 @@ func ParseID(s string) (ID, error) {
 	}
 	return ID(idPrefix + u.String()), nil
 }
+
+// Short forms of an id: its end or its beginning, without apr_, in any case.
+const (
+	ShownID = 6 // characters of the end that lists show
+	LeastID = 4 // fewer name too many
+)
+
+// ShortID is how lists show an id, also one of a grant. Ends differ where
+// beginnings, which are times, do not.
+func ShortID(id string) string { return Clean(id[max(len(id)-ShownID, 0):]) }
+
+// Names reports whether a short form names an id. What is shorter than LeastID
+// names none.
+func Names(short, id string) bool {
+	kind, ulid, _ := strings.Cut(id, "_")
+	if at := len(kind) + 1; len(short) >= at && strings.EqualFold(short[:at], kind+"_") {
+		short = short[at:]
+	}
+	short = strings.ToUpper(short)
+	return len(short) >= LeastID && (strings.HasPrefix(ulid, short) || strings.HasSuffix(ulid, short))
+}

@@ -27,6 +27,7 @@ const (
 	forBypasses    purpose = "approvalbot bypass v1"
 	forFingerprint purpose = "approvalbot fingerprint v1"
 	forPages       purpose = "approvalbot console v1"
+	forPrivate     purpose = "approvalbot private card v1"
 )
 
 // Keyring signs with the server's key, and verifies with it and with those it is
@@ -45,7 +46,7 @@ func NewKeyring(current secret.String, others ...secret.String) (*Keyring, error
 			return nil, &Error{Kind: Invalid, Op: "gate.NewKeyring", Public: "server key: want at least 32 random bytes; make one with `approvalbot keys server`"}
 		}
 		d := derived{}
-		for _, p := range []purpose{forTokens, forVotes, forGrants, forBypasses, forFingerprint, forPages} {
+		for _, p := range []purpose{forTokens, forVotes, forGrants, forBypasses, forFingerprint, forPages, forPrivate} {
 			sub, err := hkdf.Key(sha256.New, []byte(s.Reveal()), nil, string(p), sha256.Size)
 			if err != nil {
 				return nil, &Error{Kind: Internal, Op: "gate.NewKeyring", Err: err}

@@ -86,8 +86,8 @@ func resolve(ctx context.Context, c lister, short string, states []gate.State) (
 	if id, err := gate.ParseID(short); err == nil {
 		return string(id), nil
 	}
-	if len(strings.TrimPrefix(strings.ToLower(short), "apr_")) < leastID {
-		return "", fmt.Errorf("%q is no id; want at least %d characters of its end or beginning", gate.Clean(short), leastID)
+	if len(strings.TrimPrefix(strings.ToLower(short), "apr_")) < gate.LeastID {
+		return "", fmt.Errorf("%q is no id; want at least %d characters of its end or beginning", gate.Clean(short), gate.LeastID)
 	}
 	found := map[string]wire.Approval{}
 	for _, state := range states {
@@ -110,7 +110,7 @@ func collect(ctx context.Context, c lister, short string, state gate.State, foun
 			return explainRefusal(err)
 		}
 		for _, a := range page.Approvals {
-			if matches(short, a.ID) {
+			if gate.Names(short, a.ID) {
 				found[a.ID] = a
 			}
 		}

@@ -55,7 +55,7 @@ func (s screen) grants(grants []wire.Grant, now time.Time) error {
 			uses += fmt.Sprintf("/%d", g.MaxUses)
 		}
 		rows = append(rows, []cell{
-			{shortID(g.ID), bold},
+			{gate.ShortID(g.ID), bold},
 			{gate.Clean(g.Scope), plain},
 			{when(moment(g.Expires), now), plain},
 			{uses, plain},
@@ -104,11 +104,9 @@ func resolveGrant(ctx context.Context, c *client.Client, short string) (string, 
 	if err != nil {
 		return "", explainRefusal(err)
 	}
-	short = strings.TrimPrefix(strings.ToUpper(short), "GRT_")
 	var found []string
 	for _, g := range grants {
-		ulid := strings.TrimPrefix(g.ID, "grt_")
-		if len(short) >= leastID && (strings.HasPrefix(ulid, short) || strings.HasSuffix(ulid, short)) {
+		if gate.Names(short, g.ID) {
 			found = append(found, gate.Clean(g.ID))
 		}
 	}

@@ -10,23 +10,6 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// Short forms of an id: its end or its beginning, without apr_, in any case.
-const (
-	shownID = 6 // characters of the end that tables show
-	leastID = 4 // fewer name too many
-)
-
-// shortID is how tables show an id. Ends differ where beginnings, which are
-// times, do not.
-func shortID(id string) string { return gate.Clean(id[max(len(id)-shownID, 0):]) }
-
-// matches reports whether a short form names an id.
-func matches(short, id string) bool {
-	short = strings.TrimPrefix(strings.ToUpper(short), "APR_")
-	ulid := strings.TrimPrefix(id, "apr_")
-	return strings.HasPrefix(ulid, short) || strings.HasSuffix(ulid, short)
-}
-
 // pick returns the one id that was found. Several are listed, and none is taken.
 func pick(short string, found map[string]wire.Approval) (string, error) {
 	ids := slices.Sorted(maps.Keys(found))

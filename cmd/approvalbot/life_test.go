@@ -52,14 +52,14 @@ func TestAskApproveWait(t *testing.T) {
 	id := fromJSON[wire.CheckAnswer](t, asked.out).Approval.ID
 
 	pending := ann.run(t, "pending")
-	wantText(t, pending.out, "1 pending\n", id[len(id)-shownID:], "held", "hermes")
+	wantText(t, pending.out, "1 pending\n", id[len(id)-gate.ShownID:], "held", "hermes")
 
 	waited := make(chan result, 1)
 	go func() { waited <- agent.run(t, "wait", id) }()
 
 	looks := ann
 	looks.in, looks.inTTY = "y\n", true
-	approved := looks.run(t, "approve", strings.ToLower(id[len(id)-shownID:]))
+	approved := looks.run(t, "approve", strings.ToLower(id[len(id)-gate.ShownID:]))
 	wantCode(t, approved, exitOK)
 	wantText(t, approved.err, id, `"n": 1`, "Approve exactly this call, once? [y/N]")
 	wantText(t, approved.out, "Recorded. Approved by ann, waiting to run until")
@@ -210,7 +210,7 @@ func TestShortIDs(t *testing.T) {
 	t.Run("match the end and the beginning in any case, not the middle", func(t *testing.T) {
 		t.Parallel()
 		for short, want := range map[string]bool{"4F9K": true, "d4f9k": true, "01jz3v": true, "apr_01JZ3V": true, "Q4T7": false} {
-			if matches(short, "apr_01JZ3V5YB8Q4T7R2N6WXKD4F9K") != want {
+			if gate.Names(short, "apr_01JZ3V5YB8Q4T7R2N6WXKD4F9K") != want {
 				t.Errorf("%s: want %v", short, want)
 			}
 		}
@@ -269,7 +269,7 @@ func TestGrants(t *testing.T) {
 	wantText(t, ann.run(t, "grants", "list").out, "session", "held, exactly one call", "ann", "hermes")
 
 	grants := fromJSON[[]wire.Grant](t, ann.run(t, "grants", "list", "-o", "json").out)
-	short := grants[0].ID[len(grants[0].ID)-shownID:]
+	short := grants[0].ID[len(grants[0].ID)-gate.ShownID:]
 	wantCode(t, ann.run(t, "grants", "confirm", short), exitOK)
 	wantCode(t, ann.run(t, "grants", "revoke", short), exitOK)
 	wantText(t, ann.run(t, "grants", "list").out, "no grants")

@@ -66,7 +66,7 @@ func pendingRow(a *wire.Approval, now time.Time) []cell {
 		urgency = yellow
 	}
 	return []cell{
-		{shortID(a.ID), bold},
+		{gate.ShortID(a.ID), bold},
 		{when(due(a), now), urgency},
 		{gate.Clean(a.Mode), plain},
 		{brief(agentOf(a), 16), plain},
