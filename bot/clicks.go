@@ -20,9 +20,10 @@ type Decider interface {
 // call that was shown on that very card, as it was written down when the card was
 // drawn: nothing that travels through the platform is believed about it.
 type Clicks struct {
-	Gate  Decider
-	Cards gate.Cards
-	Log   *slog.Logger
+	Gate    Decider
+	Cards   gate.Cards
+	Private *PrivateCards // nil: no press proves itself
+	Log     *slog.Logger
 }
 
 // pressTimeout bounds a decision: the person looks at a spinning button.
@@ -30,6 +31,12 @@ const pressTimeout = 10 * time.Second
 
 // Press decides, and returns what only the presser sees. It is never empty.
 func (c *Clicks) Press(ctx context.Context, k channels.Click) string {
+	text, _ := c.press(ctx, k)
+	return text
+}
+
+// press is Press that also says why the press did not count.
+func (c *Clicks) press(ctx context.Context, k channels.Click) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pressTimeout)
 	defer cancel()
 	var t gate.Tally
@@ -41,9 +48,9 @@ func (c *Clicks) Press(ctx context.Context, k channels.Click) string {
 	}
 	if err != nil {
 		c.Log.InfoContext(ctx, "press refused", "approval", string(k.Approval), "by", k.Voter.ID, "reason", string(gate.ReasonOf(err)), "err", err)
-		return refusal(err)
+		return refusal(err), err
 	}
-	return recorded(k, &t)
+	return recorded(k, &t), nil
 }
 
 // shown returns the digest of the call on the card that was pressed. A platform
@@ -51,6 +58,9 @@ func (c *Clicks) Press(ctx context.Context, k channels.Click) string {
 // it was about to be posted there is written down, or that another one was. If
 // nobody else can have posted it, it is one of the approval's cards from now on.
 func (c *Clicks) shown(ctx context.Context, k *channels.Click) (gate.Digest, error) {
+	if k.Proof != "" {
+		return c.Private.shown(ctx, k)
+	}
 	posted, err := c.Cards.Posted(ctx, k.Approval)
 	if err != nil {
 		return gate.Digest{}, err

@@ -18,6 +18,7 @@ type Card struct {
 	Approval gate.ID
 	Rev      int64
 	Digest   gate.Digest
+	Proof    string // that the one person who sees it was shown this call; empty: the card is one for everybody, and stored
 
 	Notification string // what a phone shows: never the arguments
 	Title        string // "hermes wants to run kubectl_apply"
@@ -93,6 +94,11 @@ func (c *Card) buttons(a *gate.Approval, rule *gate.Rule, now time.Time) {
 
 // Live reports whether there is anything to press.
 func (c *Card) Live() bool { return c.Approve || c.Deny || c.Ask || c.TakeBack }
+
+// Settle takes all buttons away.
+func (c *Card) Settle() {
+	c.Approve, c.Deny, c.Ask, c.TakeBack, c.Scopes, c.Proof = false, false, false, false, nil, ""
+}
 
 // Body returns the arguments in at most n characters, and whether that hides
 // any. While it does, approving must lead over a full view.

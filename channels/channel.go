@@ -95,6 +95,7 @@ type Click struct {
 	Approval gate.ID
 	Ref      Ref        // of the card that was pressed
 	Ours     bool       // the platform vouches that only this bot can have posted the card
+	Proof    string     // of a private one, as it was drawn; empty for a stored one
 	Voter    gate.Voter // by the platform's stable id
 	Choice   gate.Choice
 	Scope    gate.Scope

@@ -55,6 +55,14 @@ func (o *Onlooker) qualify(ctx context.Context, r *Rule) ([]string, error) {
 	return m.groups, m.err
 }
 
+// Voted is what they have said to an approval themselves, empty if nothing.
+func (o *Onlooker) Voted(a *Approval) Choice {
+	if v := voteOf(&Snapshot{Approval: *a}, o.voter); v != nil {
+		return v.Choice
+	}
+	return ""
+}
+
 // MaySee says why they may not see an approval with its arguments, which may hold
 // secrets. Those may who may decide on it or have, whom the call is for, and the
 // approvers by default. Where nobody knows, they may not.
@@ -63,7 +71,7 @@ func (o *Onlooker) MaySee(ctx context.Context, a *Approval) error {
 		return err
 	}
 	why := o.MayDecide(ctx, a)
-	if why == nil || voteOf(&Snapshot{Approval: *a}, o.voter) != nil {
+	if why == nil || o.Voted(a) != "" {
 		return nil
 	}
 	if o.voter.Account == Member && o.policy.behind(&a.Requester, o.voter) {

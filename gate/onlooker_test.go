@@ -44,7 +44,7 @@ func TestWhoMaySeeAnApproval(t *testing.T) {
 			t.Parallel()
 			a := &gate.Approval{Subject: gate.Subject{Rule: tt.rule, Requester: gate.Requester{Key: "hermes", Person: tt.person}}}
 			if tt.voted != "" {
-				a.Votes = []gate.Vote{{Voter: gate.Voter{ID: tt.voted}}}
+				a.Votes = []gate.Vote{{Voter: gate.Voter{ID: tt.voted}, Choice: gate.Approve}}
 			}
 			err := p.Onlooker(tt.voter).MaySee(t.Context(), a)
 			if tt.why == "" {

@@ -27,6 +27,8 @@ var dialogs = map[string]dialog{
 type where struct {
 	Approval gate.ID      `json:"id"`
 	Ref      channels.Ref `json:"ref"`
+	Proof    string       `json:"proof,omitempty"` // of a private card, and
+	Reply    string       `json:"reply,omitempty"` // the address at which it can be replaced
 }
 
 // The input of a modal.
@@ -39,7 +41,11 @@ const (
 // for three seconds; who was too late is asked to press again.
 func (p *Presses) open(ctx context.Context, in *interaction, k channels.Click, action string) {
 	p.behind(ctx, in, func(ctx context.Context) {
-		metadata, err := json.Marshal(where{k.Approval, k.Ref})
+		w := where{Approval: k.Approval, Ref: k.Ref, Proof: k.Proof}
+		if k.Proof != "" {
+			w.Reply = in.Reply
+		}
+		metadata, err := json.Marshal(w)
 		if in.kept != nil {
 			err = errors.New("its trigger is no more")
 		}
@@ -79,8 +85,11 @@ func (p *Presses) submitted(ctx context.Context, in *interaction) error {
 	if err != nil {
 		return err
 	}
+	if in.Reply == "" { // a modal has none of its own
+		in.Reply = w.Reply
+	}
 	p.decide(ctx, in, channels.Click{
-		Approval: id, Ref: w.Ref, Ours: true, Choice: d.choice, Reason: in.View.State.Values[inputBlock][inputAction].Value,
+		Approval: id, Ref: w.Ref, Ours: w.Proof == "", Proof: w.Proof, Choice: d.choice, Reason: in.View.State.Values[inputBlock][inputAction].Value,
 		Nonce: name + " " + in.View.ID,
 	})
 	return nil

@@ -9,7 +9,7 @@ import (
 
 func TestModals(t *testing.T) {
 	t.Parallel()
-	metadata, err := json.Marshal(where{card().Approval, channels.Ref{Place: "slack:C0AAAAAA1", Message: "1700000000.000100"}})
+	metadata, err := json.Marshal(where{Approval: card().Approval, Ref: channels.Ref{Place: "slack:C0AAAAAA1", Message: "1700000000.000100"}})
 	if err != nil {
 		t.Fatal(err)
 	}

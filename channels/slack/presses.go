@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -26,6 +27,8 @@ import (
 type Presses struct {
 	Slack         *Slack
 	Press         channels.ClickFunc
+	Private       channels.PrivateFunc // for cards in answers; nil: Press refuses them
+	Commands      *Commands            // whose answers have buttons; nil: there are none
 	SigningSecret secret.String
 	Kept          gate.Presses // what is not decided yet; nil keeps nothing
 	Log           *slog.Logger
@@ -43,7 +46,7 @@ const (
 // ServeHTTP is the interactivity request URL of an app that does not use Socket
 // Mode. Nothing of a request is looked at before its signature.
 func (p *Presses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := p.verified(w, r)
+	body, err := signed(w, r, p.SigningSecret)
 	if err != nil {
 		p.Log.WarnContext(r.Context(), "a request that Slack did not sign", "err", err)
 		http.Error(w, "not signed by Slack", http.StatusUnauthorized)
@@ -63,26 +66,6 @@ func (p *Presses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// verified returns the body of a request that Slack has signed: its bytes as
-// they came, and not long ago.
-func (p *Presses) verified(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.Method != http.MethodPost {
-		return nil, errors.New("not a POST")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	if err != nil {
-		return nil, err
-	}
-	v, err := api.NewSecretsVerifier(r.Header, p.SigningSecret.Reveal())
-	if err != nil {
-		return nil, err
-	}
-	if _, err := v.Write(body); err != nil {
-		return nil, err
-	}
-	return body, v.Ensure()
-}
-
 var errNotOurs = errors.New("payload: of another app, or of nobody")
 
 // interaction is the little of a payload that a decision needs. slack-go's own
@@ -100,6 +83,7 @@ type interaction struct {
 		Channel string `json:"channel_id"`
 		Message string `json:"message_ts"`
 		Thread  string `json:"thread_ts"`
+		Private bool   `json:"is_ephemeral"`
 	} `json:"container"`
 	Actions []struct {
 		Action string `json:"action_id"`
@@ -131,7 +115,7 @@ func (p *Presses) Receive(ctx context.Context, payload []byte) error {
 	if err := json.Unmarshal(payload, &in); err != nil {
 		return errors.New("payload: not JSON as Slack writes it")
 	}
-	if app := p.Slack.appID(); in.User.ID == "" || app != "" && in.App != app {
+	if !p.Slack.ours(in.User.ID, in.App) {
 		return errNotOurs
 	}
 	return p.take(ctx, &in)
@@ -155,14 +139,20 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 	if a.Action == actOpen {
 		return nil // a link
 	}
-	block, _, _ := strings.Cut(a.Block, ":")
+	if strings.HasPrefix(a.Action, actCommand) && p.Commands != nil {
+		p.Commands.pressed(ctx, in, a.Value)
+		return nil
+	}
+	block, rest, _ := strings.Cut(a.Block, ":")
+	_, proof, _ := strings.Cut(rest, ":")
 	id, err := gate.ParseID(cmp.Or(a.Value, block))
 	if err != nil {
 		return err
 	}
 	k := channels.Click{
 		Approval: id, Ref: channels.Ref{Place: name + ":" + in.Container.Channel, Message: in.Container.Message, Thread: in.Container.Thread},
-		Ours:  true, // Slack brings this app only the presses of its own messages
+		Ours:  !in.Container.Private, // Slack brings this app only the presses of its own messages
+		Proof: proof,
 		Nonce: strings.Join([]string{name, in.User.ID, in.Container.Message, a.At}, " "),
 	}
 	switch a.Action {
@@ -186,18 +176,27 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 func (p *Presses) decide(ctx context.Context, in *interaction, k channels.Click) {
 	p.behind(ctx, in, func(ctx context.Context) {
 		text := gate.PressText(gate.Press{Reason: gate.ReasonIdentityUnavailable})
-		voter, err := p.Slack.voter(ctx, in.User.ID)
-		if err == nil && in.App != p.Slack.appID() { // which was not known when it came
-			err = errNotOurs
-		}
-		if err != nil {
+		voter, err := p.Slack.known(ctx, in.User.ID, in.App)
+		switch {
+		case err != nil:
 			p.Log.WarnContext(ctx, "a presser could not be looked up", "user", in.User.ID, "err", err)
-		} else {
+		case k.Proof != "" && p.Private != nil:
+			k.Voter = voter
+			p.answer(ctx, in, k.Ref, p.Private(ctx, k))
+			return
+		default:
 			k.Voter = voter
 			text = p.Press(ctx, k)
 		}
 		p.tell(ctx, in, k.Ref, text)
 	})
+}
+
+// answer shows what came of a press on a private card, in its place.
+func (p *Presses) answer(ctx context.Context, in *interaction, card channels.Ref, a channels.Answer) {
+	if err := p.Slack.show(ctx, in.Reply, conversation(card.Place), in.User.ID, a, !a.Beside); err != nil {
+		p.Log.WarnContext(ctx, "a presser could not be told", "user", in.User.ID, "err", err)
+	}
 }
 
 // behind does what a press asks for when Slack has its answer. Until it is done,
@@ -227,17 +226,22 @@ func (p *Presses) tell(ctx context.Context, in *interaction, card channels.Ref, 
 // Wait returns when all that was pressed has been decided and answered.
 func (p *Presses) Wait() { p.work.Wait() }
 
-// answer uses the address that came with a press. It is a secret, so errors do
-// not show it; and it must lead to Slack, whoever wrote it.
+// answer says something to who pressed, at the address that came with the press.
 func (s *Slack) answer(ctx context.Context, to, text string) error {
+	return s.respond(ctx, to, map[string]any{"response_type": "ephemeral", "replace_original": false, "text": fallback(text)})
+}
+
+// respond uses the address that came with a press or a command. It is a secret, so
+// errors do not show it; and it must lead to Slack, whoever wrote it.
+func (s *Slack) respond(ctx context.Context, to string, message map[string]any) error {
 	if u, err := url.Parse(to); to == "" || err != nil || !s.isSlack(u) {
 		return errors.New("no address to answer to")
 	}
-	body, err := json.Marshal(map[string]any{"response_type": "ephemeral", "replace_original": false, "text": fallback(text)})
+	body, err := marshal(message)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(string(body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("the address to answer to is none")
 	}

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -23,6 +24,9 @@ const (
 	maxContext  = 600
 	maxConfirm  = 300
 	maxOption   = 75
+
+	maxBlocks = 12_000 // of JSON; where Slack refuses is not documented
+	leastArgs = 100
 )
 
 // The actions of a card, as they come back in a press.
@@ -38,6 +42,15 @@ const (
 // render draws a card as Block Kit, and as the text that phones and screen
 // readers take. It is pure: the same card gives the same bytes.
 func render(c *channels.Card) (text string, blocks []api.Block) {
+	for most := maxArgs; ; most /= 2 {
+		if blocks = draw(c, most); fits(blocks) || most < leastArgs {
+			return fallback(c.Notification), blocks
+		}
+	}
+}
+
+// draw is render with at most so many characters of the arguments.
+func draw(c *channels.Card, most int) (blocks []api.Block) {
 	blocks = append(blocks, api.NewHeaderBlock(plain(c.Title, maxHeader)))
 	if c.Warning != "" {
 		blocks = append(blocks, section("Careful: "+c.Warning))
@@ -48,7 +61,7 @@ func render(c *channels.Card) (text string, blocks []api.Block) {
 	if c.Intent != "" {
 		blocks = append(blocks, section("In the agent's own words: “"+cut(c.Intent, maxIntent)+"”"))
 	}
-	body, hides := c.Body(maxArgs)
+	body, hides := c.Body(most)
 	blocks = append(blocks, preformatted(body))
 	if note := hidden(c, hides); note != "" {
 		blocks = append(blocks, small(note))
@@ -60,10 +73,21 @@ func render(c *channels.Card) (text string, blocks []api.Block) {
 	blocks = append(blocks, section(cut(status, maxContext)))
 	if buttons := buttons(c, hides); len(buttons) > 0 {
 		// A menu has no room for the approval's id, so the block's own id tells it; a
-		// new one for each revision, because clients remember by it what was chosen.
-		blocks = append(blocks, api.NewActionBlock(fmt.Sprintf("%s:%d", c.Approval, c.Rev), buttons...))
+		// new one for each revision, because clients remember by it what was chosen. A
+		// card that is stored nowhere has its proof there.
+		id := fmt.Sprintf("%s:%d", c.Approval, c.Rev)
+		if c.Proof != "" {
+			id += ":" + c.Proof
+		}
+		blocks = append(blocks, api.NewActionBlock(id, buttons...))
 	}
-	return fallback(c.Notification), blocks
+	return blocks
+}
+
+// fits reports whether blocks are small enough for one message.
+func fits(blocks []api.Block) bool {
+	b, err := json.Marshal(blocks)
+	return err == nil && utf8.RuneCount(b) <= maxBlocks
 }
 
 func buttons(c *channels.Card, hides bool) (all []api.BlockElement) {

@@ -72,12 +72,12 @@ func TestGoldenFilesAreOfSlacksTypes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, dir, strings.TrimSuffix(filepath.Base(file), ".json")+".ts", typed(t, golden))
+		write(t, dir, strings.TrimSuffix(filepath.Base(file), ".json")+".ts", emitted(t, golden))
 	}
 	var names []string
 	for name, literal := range wrong {
 		names = append(names, name)
-		write(t, dir, "wrong "+name+".ts", typed(t, []byte(literal)))
+		write(t, dir, "wrong "+name+".ts", emitted(t, []byte(literal)))
 	}
 	slices.Sort(names)
 
@@ -93,9 +93,9 @@ func TestGoldenFilesAreOfSlacksTypes(t *testing.T) {
 	}
 }
 
-// typed writes JSON as a TypeScript module whose one value has the type that the
+// emitted writes JSON as a TypeScript module whose one value has the type that the
 // JSON says it is of.
-func typed(t *testing.T, literal []byte) string {
+func emitted(t *testing.T, literal []byte) string {
 	t.Helper()
 	kind := "Blocks"
 	if literal = bytes.TrimSpace(literal); literal[0] != '[' {

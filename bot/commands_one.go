@@ -1,0 +1,261 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/approvalbot/approvalbot/channels"
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// maxNamed is how many approvals a short id that names several lists.
+const maxNamed = 10
+
+// found is what a short id names.
+type found struct {
+	rows   []gate.Approval
+	grants []gate.Grant
+	more   bool // not everything was looked at
+}
+
+// find looks for what a short id names among what the person may see, in the
+// states given.
+func (q *inquiry) find(ctx context.Context, short string, states ...gate.State) (found, error) {
+	var f found
+	for _, state := range states {
+		_, more, err := q.scan(ctx, gate.Query{State: state, Limit: scanPage}, func(a *gate.Approval) {
+			if gate.Names(short, string(a.ID)) && len(f.rows) <= maxNamed && q.sees(ctx, a) {
+				f.rows = append(f.rows, *a)
+			}
+		})
+		if err != nil {
+			return f, err
+		}
+		f.more = f.more || more
+	}
+	return f, nil
+}
+
+// sees reports whether the person may see a row of a list, which has no votes.
+func (q *inquiry) sees(ctx context.Context, a *gate.Approval) bool {
+	if q.look.MaySee(ctx, a) == nil {
+		return true
+	}
+	v, err := q.Gate.Get(ctx, drawer, a.ID)
+	return err == nil && q.look.MaySee(ctx, &v.Approval) == nil
+}
+
+// one returns the only approval or grant that was found, or what to say where it
+// is none or several. Who is about to do something with it must be sure that it is
+// the only one.
+func (f *found) one(short string, sure bool) (id string, otherwise *channels.Answer) {
+	text := ""
+	switch n := len(f.rows) + len(f.grants); {
+	case n == 1 && f.more && sure:
+		text = fmt.Sprintf("There are too many approvals to be sure that %s names only one. Give the whole id.", echo(short))
+	case n == 1 && len(f.rows) == 1:
+		return string(f.rows[0].ID), nil
+	case n == 1:
+		return f.grants[0].ID, nil
+	case n == 0 && f.more:
+		text = fmt.Sprintf("Nothing that you may see is named by %s among the newest 1,000. Give the whole id.", echo(short))
+	case n == 0:
+		text = fmt.Sprintf("Nothing that you may see is named by %s.", echo(short))
+	default:
+		return "", f.several(short)
+	}
+	a := says(text)
+	return "", &a
+}
+
+func (f *found) several(short string) *channels.Answer {
+	a := says(fmt.Sprintf("%s names several. Nothing was done; which one?", echo(short)))
+	for i := range f.rows[:min(len(f.rows), maxNamed)] {
+		r := &f.rows[i]
+		a.Rows = append(a.Rows, channels.Row{
+			Approval: r.ID, Lines: []string{headline(r), string(r.ID) + " · " + string(r.State)},
+			Button: &channels.Button{Label: "Show", Command: "show " + string(r.ID)},
+		})
+	}
+	for i := range f.grants[:min(len(f.grants), maxNamed-len(a.Rows))] {
+		g := &f.grants[i]
+		a.Rows = append(a.Rows, channels.Row{Approval: g.Approval, Lines: []string{g.ID + " · grant · " + brief(g.Tool)}})
+	}
+	return &a
+}
+
+// need asks for an id.
+func need(verb, id string) *channels.Answer {
+	var a channels.Answer
+	switch short := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(id), "apr_"), "grt_"); {
+	case id == "":
+		a = usage("Which one?", verb)
+	case len(short) < gate.LeastID:
+		a = says(fmt.Sprintf("%s is no id: want at least %d characters of its end or beginning.", echo(id), gate.LeastID))
+	default:
+		return nil
+	}
+	return &a
+}
+
+// approval turns what was typed into an approval's id.
+func (q *inquiry) approval(ctx context.Context, verb, typed string, sure bool, states ...gate.State) (gate.ID, *channels.Answer) {
+	if otherwise := need(verb, typed); otherwise != nil {
+		return "", otherwise
+	}
+	if id, err := gate.ParseID(typed); err == nil {
+		return id, nil
+	}
+	f, err := q.find(ctx, typed, states...)
+	if err != nil {
+		a := q.unread(ctx, err)
+		return "", &a
+	}
+	id, otherwise := f.one(typed, sure)
+	return gate.ID(id), otherwise
+}
+
+// seeing is a verb that shows a call with its buttons, after a word about them.
+func seeing(first string) func(q *inquiry, ctx context.Context, rest string) channels.Answer {
+	return func(q *inquiry, ctx context.Context, rest string) channels.Answer {
+		typed, _ := word(rest)
+		id, otherwise := q.approval(ctx, "show", typed, false, "")
+		if otherwise != nil {
+			return *otherwise
+		}
+		v, err := q.Gate.Get(ctx, drawer, id)
+		if errors.Is(err, gate.NotFound) {
+			return says(fmt.Sprintf("There is no approval %s.", id))
+		}
+		if err != nil {
+			return q.unread(ctx, err)
+		}
+		if err := q.look.MaySee(ctx, &v.Approval); err != nil {
+			q.Gate.Refused(gate.Principal{Key: q.voter.ID}, "show "+string(id))
+			return q.unread(ctx, err)
+		}
+		return q.card(ctx, &v, first)
+	}
+}
+
+// card shows a call to somebody who may see it. Its buttons are for those who may
+// decide; the others are told why not.
+func (q *inquiry) card(ctx context.Context, v *gate.View, first string) channels.Answer {
+	c := q.Clicks.Private.Draw(v, q.voter)
+	answer := channels.Answer{Card: c}
+	if v.Successor != "" {
+		answer.Lines = append(answer.Lines, fmt.Sprintf("People are asked again as %s.", v.Successor))
+		answer.Buttons = append(answer.Buttons, channels.Button{Label: "Show that", Command: "show " + string(v.Successor)})
+	}
+	if err := q.look.MayDecide(ctx, &v.Approval); c.Live() && err != nil && gate.KindOf(err) != gate.Unavailable {
+		c.Settle()
+		answer.Lines = append(answer.Lines, gate.PublicText(err))
+	}
+	if v.State == gate.Pending && c.Approve && q.look.Voted(&v.Approval) == gate.Approve {
+		c.Approve, c.Scopes = false, nil
+		answer.Lines = append(answer.Lines, "You approved this already; others must too.")
+	}
+	if !c.Live() {
+		c.Proof = ""
+	} else if first != "" && v.State == gate.Pending {
+		answer.Lines = append(answer.Lines, first)
+	}
+	if v.Asked() {
+		answer.Lines = append(answer.Lines, fmt.Sprintf("The person it is for answers with %s answer %s and the words.", commandName, gate.ShortID(string(v.ID))))
+	}
+	return answer
+}
+
+func (q *inquiry) answer(ctx context.Context, rest string) channels.Answer {
+	typed, text := word(rest)
+	if typed == "" || text == "" {
+		return usage("Which one, and what is the answer?", "answer")
+	}
+	id, otherwise := q.approval(ctx, "answer", typed, true, gate.Pending)
+	if otherwise != nil {
+		return *otherwise
+	}
+	if err := q.Gate.AnswerAs(ctx, q.voter, id, text); err != nil {
+		return q.undone(ctx, err)
+	}
+	return says("Answered. The approvers see it on the card.")
+}
+
+func (q *inquiry) revoke(ctx context.Context, rest string) channels.Answer {
+	typed, why := word(rest)
+	if otherwise := need("revoke", typed); otherwise != nil {
+		return *otherwise
+	}
+	id, otherwise := q.revocable(ctx, typed)
+	if otherwise != nil {
+		return *otherwise
+	}
+	if strings.HasPrefix(id, "grt_") {
+		if err := q.Gate.RevokeGrantAs(ctx, q.voter, id); err != nil {
+			return q.undone(ctx, err)
+		}
+		return says("Revoked. It lets nothing pass any more.")
+	}
+	v, err := q.Gate.Get(ctx, drawer, gate.ID(id))
+	if err == nil {
+		err = q.look.MaySee(ctx, &v.Approval)
+	}
+	if err != nil {
+		return q.unread(ctx, err)
+	}
+	t, err := q.Gate.Revoke(ctx, v.ID, q.voter, why)
+	if err != nil {
+		return q.undone(ctx, err)
+	}
+	return says(recorded(channels.Click{Choice: gate.Deny}, &t))
+}
+
+// revocable turns what was typed into the id of an approval that has not run, or
+// of a grant.
+func (q *inquiry) revocable(ctx context.Context, typed string) (string, *channels.Answer) {
+	if id, err := gate.ParseID(typed); err == nil {
+		return string(id), nil
+	}
+	f, err := q.find(ctx, typed, gate.Approved, gate.Leased)
+	if err == nil {
+		err = q.findGrants(ctx, typed, &f)
+	}
+	if err != nil {
+		a := q.unread(ctx, err)
+		return "", &a
+	}
+	return f.one(typed, true)
+}
+
+func (q *inquiry) findGrants(ctx context.Context, typed string, f *found) error {
+	grants, more, err := q.visibleGrants(ctx)
+	if err != nil {
+		return err
+	}
+	f.more = f.more || more
+	for i := range grants {
+		if gate.Names(typed, grants[i].ID) {
+			f.grants = append(f.grants, grants[i])
+		}
+	}
+	return nil
+}
+
+// Press decides what was pressed on a private card. What was decided stands in its
+// place then, without buttons.
+func (c *Commands) Press(ctx context.Context, k channels.Click) channels.Answer {
+	text, err := c.Clicks.press(ctx, k)
+	if err != nil && gate.KindOf(err) != gate.Conflict { // that one came too late, and the card with it
+		return channels.Answer{Lines: []string{text}, Beside: true}
+	}
+	answer := says(text)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	if v, err := c.Gate.Get(ctx, drawer, k.Approval); err == nil {
+		answer.Card = c.Clicks.Private.Card(&v)
+		answer.Card.Settle()
+	}
+	return answer
+}

@@ -1,0 +1,105 @@
+package slack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	api "github.com/slack-go/slack"
+
+	"github.com/approvalbot/approvalbot/channels"
+)
+
+// actCommand begins the actions of an answer's buttons; the value is the command.
+const actCommand = "command:"
+
+// Limits of an answer, below those of a message.
+const (
+	maxRows       = 20
+	maxButtons    = 5
+	maxLines      = 2900
+	maxLinesAbove = 600 // a card
+	maxRowText    = 1500
+	leastRowText  = 60
+	maxCommand    = 2000 // of a button's value
+)
+
+// renderAnswer draws an answer as Block Kit, and as the text for screen readers.
+func renderAnswer(a *channels.Answer) (text string, blocks []api.Block) {
+	most := maxLines
+	if a.Card != nil {
+		most = maxLinesAbove
+	}
+	top := strings.Join(a.Lines, "\n")
+	for row, args := maxRowText, maxArgs; ; row, args = row/2, args/2 {
+		blocks = drawAnswer(a, cut(top, most), row, args)
+		if fits(blocks) || row < leastRowText {
+			break
+		}
+	}
+	text = top
+	if a.Card != nil {
+		text = strings.TrimSpace(text + "\n" + a.Card.Notification)
+	}
+	return fallback(text), blocks
+}
+
+func drawAnswer(a *channels.Answer, top string, row, args int) (blocks []api.Block) {
+	if top != "" {
+		blocks = append(blocks, section(top))
+	}
+	for i, r := range a.Rows[:min(len(a.Rows), maxRows)] {
+		block := api.NewSectionBlock(plain(strings.Join(r.Lines, "\n"), row), nil, nil)
+		if r.Button != nil && len(r.Button.Command) <= maxCommand {
+			b := command(*r.Button, i)
+			b.AccessibilityLabel = cut(r.Button.Label+": "+strings.Join(r.Lines, " "), maxOption)
+			block.Accessory = api.NewAccessory(b)
+		}
+		blocks = append(blocks, block)
+	}
+	if a.Card != nil {
+		blocks = append(blocks, draw(a.Card, args)...)
+	}
+	var buttons []api.BlockElement
+	for i, b := range a.Buttons[:min(len(a.Buttons), maxButtons)] {
+		if len(b.Command) <= maxCommand {
+			buttons = append(buttons, command(b, maxRows+i))
+		}
+	}
+	if len(buttons) > 0 {
+		blocks = append(blocks, api.NewActionBlock("", buttons...))
+	}
+	return blocks
+}
+
+func command(b channels.Button, n int) *api.ButtonBlockElement {
+	return api.NewButtonBlockElement(fmt.Sprintf("%s%d", actCommand, n), b.Command, plain(b.Label, maxOption))
+}
+
+// show shows an answer to one person alone: at the address that came with what
+// they did, where it can take the place of what they pressed; else below it.
+func (s *Slack) show(ctx context.Context, reply, where, user string, a channels.Answer, replace bool) error {
+	text, blocks := renderAnswer(&a)
+	err := s.respond(ctx, reply, map[string]any{"response_type": "ephemeral", "replace_original": replace, "text": text, "blocks": blocks})
+	if err == nil {
+		return nil
+	}
+	_, err = s.client().PostEphemeralContext(ctx, where, user,
+		api.MsgOptionText(text, false), api.MsgOptionBlocks(blocks...), api.MsgOptionParse(false), api.MsgOptionLinkNames(false))
+	if err != nil {
+		return failed("slack.show", err)
+	}
+	return nil
+}
+
+// marshal leaves < and > as they are: escaped they are six characters each, of
+// which a message has few.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
+}
