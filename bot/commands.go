@@ -152,7 +152,7 @@ func (q *inquiry) help(context.Context, string) channels.Answer {
 	}
 	lines = append(
 		lines,
-		"An ID may be cut to its end or beginning. Answers are for you alone, and nothing you type decides: you press a button below the call.",
+		"An ID may be cut to its end or beginning. Answers are for you alone. Nothing you type approves or denies a call: you press a button below it.",
 		"Ordinary messages are never read.",
 	)
 	if note := q.Notes[q.voter.Surface]; note != "" {

@@ -74,7 +74,7 @@ func parseFilter(text string, mine bool) (f filter, problem string) {
 	if f.tool != "" {
 		var err error
 		if f.match, err = gate.NewGlob(f.tool); err != nil {
-			return f, fmt.Sprintf("tool=%s: %v.", echo(f.tool), err)
+			return f, fmt.Sprintf("tool=%s: %s.", echo(f.tool), brief(err.Error()))
 		}
 	}
 	return f, ""
@@ -121,8 +121,9 @@ func usage(problem, verb string) channels.Answer {
 	return says(problem)
 }
 
-// scan looks at approvals, up to a bound; more says that there are others.
-func (q *inquiry) scan(ctx context.Context, query gate.Query, each func(*gate.Approval)) (now time.Time, more bool, err error) {
+// scan looks at approvals for as long as it is told to go on, and up to a bound;
+// more says that there are others behind it.
+func (q *inquiry) scan(ctx context.Context, query gate.Query, each func(*gate.Approval) (on bool)) (now time.Time, more bool, err error) {
 	seen := 0
 	for range maxPages {
 		page, err := q.Gate.List(ctx, drawer, query)
@@ -134,7 +135,9 @@ func (q *inquiry) scan(ctx context.Context, query gate.Query, each func(*gate.Ap
 			if seen++; seen > maxScan {
 				return now, true, nil
 			}
-			each(&page.Rows[i])
+			if !each(&page.Rows[i]) {
+				return now, false, nil
+			}
 		}
 		if query.Cursor = page.Next; query.Cursor == "" {
 			return now, false, nil
@@ -156,17 +159,18 @@ func (q *inquiry) pending(ctx context.Context, rest string) channels.Answer {
 	}
 	var all []line
 	var unknown error
-	now, more, err := q.scan(ctx, f.query(gate.Pending), func(a *gate.Approval) {
+	now, more, err := q.scan(ctx, f.query(gate.Pending), func(a *gate.Approval) bool {
 		if !f.admits(a) {
-			return
+			return true
 		}
 		if err := q.look.MaySee(ctx, a); err != nil {
 			if gate.KindOf(err) == gate.Unavailable {
 				unknown = err
 			}
-			return
+			return true
 		}
 		all = append(all, line{*a, q.look.MayDecide(ctx, a) == nil})
+		return true
 	})
 	if err != nil {
 		return q.unread(ctx, err)
@@ -178,15 +182,15 @@ func (q *inquiry) pending(ctx context.Context, rest string) channels.Answer {
 	if unknown != nil {
 		answer.Lines = append(answer.Lines, "Of some it could not be checked whether you may see them; they are left out. Try again in a moment.")
 	}
+	if len(all) == 0 {
+		answer.Lines = append(answer.Lines, "You are shown what you may decide on, and the calls that you are behind.")
+	}
 	if f.mine {
 		all = slices.DeleteFunc(all, func(l line) bool { return !l.mine })
 	}
 	slices.SortStableFunc(all, func(a, b line) int {
 		return cmp.Or(compareBool(b.mine, a.mine), channels.Due(&a.Approval).Compare(channels.Due(&b.Approval)), cmp.Compare(a.ID, b.ID))
 	})
-	if len(all) == 0 {
-		answer.Lines = append(answer.Lines, "You are shown what you may decide on and what is for you.")
-	}
 	for _, l := range leaf(&answer, all, f, "pending", pendingRows) {
 		answer.Rows = append(answer.Rows, q.row(ctx, l, now))
 	}
@@ -205,6 +209,9 @@ func compareBool(a, b bool) int {
 
 // counted is the first line of a list: how many wait, and for whom.
 func counted(all []line, f filter, now time.Time) string {
+	if len(all) == 0 {
+		return fmt.Sprintf("Nothing is pending%s that you may see.", f.shown())
+	}
 	mine, due := 0, 0
 	for i := range all {
 		if all[i].mine {
@@ -293,10 +300,11 @@ func (q *inquiry) history(ctx context.Context, rest string) channels.Answer {
 		return usage(problem, "history")
 	}
 	var all []gate.Approval
-	now, more, err := q.scan(ctx, f.query(""), func(a *gate.Approval) {
+	now, more, err := q.scan(ctx, f.query(""), func(a *gate.Approval) bool {
 		if ended(a) && f.admits(a) && q.look.MaySee(ctx, a) == nil {
 			all = append(all, *a)
 		}
+		return true
 	})
 	if err != nil {
 		return q.unread(ctx, err)

@@ -20,22 +20,19 @@ type found struct {
 	more   bool // not everything was looked at
 }
 
-// find looks for what a short id names among what the person may see, in the
-// states given.
-func (q *inquiry) find(ctx context.Context, short string, states ...gate.State) (found, error) {
-	var f found
-	for _, state := range states {
-		_, more, err := q.scan(ctx, gate.Query{State: state, Limit: scanPage}, func(a *gate.Approval) {
-			if gate.Names(short, string(a.ID)) && len(f.rows) <= maxNamed && q.sees(ctx, a) {
-				f.rows = append(f.rows, *a)
-			}
-		})
-		if err != nil {
-			return f, err
+// find looks for what a short id names among what the person may see; open leaves
+// out what has ended, which the store lists last.
+func (q *inquiry) find(ctx context.Context, short string, open bool) (f found, err error) {
+	_, f.more, err = q.scan(ctx, gate.Query{Limit: scanPage}, func(a *gate.Approval) bool {
+		if open && ended(a) && a.State != gate.OutcomeUnknown {
+			return false
 		}
-		f.more = f.more || more
-	}
-	return f, nil
+		if gate.Names(short, string(a.ID)) && len(f.rows) <= maxNamed && q.sees(ctx, a) {
+			f.rows = append(f.rows, *a)
+		}
+		return true
+	})
+	return f, err
 }
 
 // sees reports whether the person may see a row of a list, which has no votes.
@@ -100,20 +97,21 @@ func need(verb, id string) *channels.Answer {
 	return &a
 }
 
-// approval turns what was typed into an approval's id.
-func (q *inquiry) approval(ctx context.Context, verb, typed string, sure bool, states ...gate.State) (gate.ID, *channels.Answer) {
+// approval turns what was typed into the id of an approval, which is about to be
+// looked at, or to be answered and so open.
+func (q *inquiry) approval(ctx context.Context, verb, typed string, open bool) (gate.ID, *channels.Answer) {
 	if otherwise := need(verb, typed); otherwise != nil {
 		return "", otherwise
 	}
 	if id, err := gate.ParseID(typed); err == nil {
 		return id, nil
 	}
-	f, err := q.find(ctx, typed, states...)
+	f, err := q.find(ctx, typed, open)
 	if err != nil {
 		a := q.unread(ctx, err)
 		return "", &a
 	}
-	id, otherwise := f.one(typed, sure)
+	id, otherwise := f.one(typed, open)
 	return gate.ID(id), otherwise
 }
 
@@ -121,7 +119,7 @@ func (q *inquiry) approval(ctx context.Context, verb, typed string, sure bool, s
 func seeing(first string) func(q *inquiry, ctx context.Context, rest string) channels.Answer {
 	return func(q *inquiry, ctx context.Context, rest string) channels.Answer {
 		typed, _ := word(rest)
-		id, otherwise := q.approval(ctx, "show", typed, false, "")
+		id, otherwise := q.approval(ctx, "show", typed, false)
 		if otherwise != nil {
 			return *otherwise
 		}
@@ -163,7 +161,7 @@ func (q *inquiry) card(ctx context.Context, v *gate.View, first string) channels
 		answer.Lines = append(answer.Lines, first)
 	}
 	if v.Asked() {
-		answer.Lines = append(answer.Lines, fmt.Sprintf("The person it is for answers with %s answer %s and the words.", commandName, gate.ShortID(string(v.ID))))
+		answer.Lines = append(answer.Lines, fmt.Sprintf("The person behind the call answers with: %s answer %s and the words.", commandName, gate.ShortID(string(v.ID))))
 	}
 	return answer
 }
@@ -173,7 +171,7 @@ func (q *inquiry) answer(ctx context.Context, rest string) channels.Answer {
 	if typed == "" || text == "" {
 		return usage("Which one, and what is the answer?", "answer")
 	}
-	id, otherwise := q.approval(ctx, "answer", typed, true, gate.Pending)
+	id, otherwise := q.approval(ctx, "answer", typed, true)
 	if otherwise != nil {
 		return *otherwise
 	}
@@ -218,7 +216,7 @@ func (q *inquiry) revocable(ctx context.Context, typed string) (string, *channel
 	if id, err := gate.ParseID(typed); err == nil {
 		return string(id), nil
 	}
-	f, err := q.find(ctx, typed, gate.Approved, gate.Leased)
+	f, err := q.find(ctx, typed, true)
 	if err == nil {
 		err = q.findGrants(ctx, typed, &f)
 	}

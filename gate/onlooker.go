@@ -107,9 +107,9 @@ func (o *Onlooker) audience() string {
 	const all = "This is shown to those who may decide on it"
 	rule := o.policy.Discretionary()
 	if rule == nil || len(rule.Groups) == 0 {
-		return all + " and to the person it is for."
+		return all + " and to the person behind the call."
 	}
-	return fmt.Sprintf("%s, to the person it is for, and to %s.", all, strings.Join(rule.groupNames()[:len(rule.Groups)], " and "))
+	return fmt.Sprintf("%s, to the person behind the call, and to %s.", all, strings.Join(rule.groupNames()[:len(rule.Groups)], " and "))
 }
 
 // Welcome says why somebody may see nothing at all: an account that never decides,

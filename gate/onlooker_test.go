@@ -27,7 +27,7 @@ func TestWhoMaySeeAnApproval(t *testing.T) {
 		"an approver by default":                            {rule: "group", voter: slackVoter("T1/U9", "")},
 		"an approver by default, while a chat is away":      {rule: "broken", voter: slackVoter("T1/U2", "")},
 		"an approver by default of a rule that is gone":     {rule: "gone", voter: slackVoter("T1/U9", "")},
-		"not anybody":                                       {rule: "group", voter: slackVoter("T1/U8", ""), why: gate.ReasonNotApprover, text: "This is shown to those who may decide on it, to the person it is for, and to listed."},
+		"not anybody":                                       {rule: "group", voter: slackVoter("T1/U8", ""), why: gate.ReasonNotApprover, text: "This is shown to those who may decide on it, to the person behind the call, and to listed."},
 		"not anybody of a rule that is gone":                {rule: "gone", voter: slackVoter("T1/U8", ""), why: gate.ReasonNotApprover},
 		"nobody whom nobody can look up":                    {rule: "broken", voter: slackVoter("T1/U8", ""), why: gate.ReasonIdentityUnavailable, text: "Could not check whether you may see this."},
 		"no guest":                                          {rule: "group", voter: slackVoter("T1/U6", gate.Guest)}, // listed by default
