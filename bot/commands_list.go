@@ -24,8 +24,8 @@ const (
 	maxGrants   = 1000
 	soon        = 10 * time.Minute
 
-	maxValue = 120 // characters of a name
-	maxRow   = 600 // characters of a line
+	maxValue  = 120 // characters of a name
+	maxFilter = 300 // bytes
 )
 
 // onlyNewest is what a list says that does not hold everything.
@@ -44,6 +44,9 @@ type filter struct {
 // none.
 func parseFilter(text string, mine bool) (f filter, problem string) {
 	f.page = 1
+	if len(text) > maxFilter {
+		return f, "That is too long for a filter."
+	}
 	words := strings.FieldsFunc(text, isSpace)
 	for i := 0; i < len(words); i++ {
 		name, value, has := strings.Cut(words[i], "=")

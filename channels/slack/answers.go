@@ -17,33 +17,32 @@ const actCommand = "command:"
 
 // Limits of an answer, below those of a message.
 const (
-	maxRows       = 20
+	maxRows       = 10
 	maxButtons    = 5
 	maxLines      = 2900
 	maxLinesAbove = 600 // a card
 	maxRowText    = 1500
-	leastRowText  = 60
-	maxCommand    = 2000 // of a button's value
+	leastText     = 45
+	maxCommand    = 500 // of a button's value
 )
 
 // renderAnswer draws an answer as Block Kit, and as the text for screen readers.
+// What does not fit is cut ever shorter, and last the buttons go.
 func renderAnswer(a *channels.Answer) (text string, blocks []api.Block) {
-	most := maxLines
+	top, most := strings.Join(a.Lines, "\n"), maxLines
 	if a.Card != nil {
 		most = maxLinesAbove
-	}
-	top := strings.Join(a.Lines, "\n")
-	for row, args := maxRowText, maxArgs; ; row, args = row/2, args/2 {
-		blocks = drawAnswer(a, cut(top, most), row, args)
-		if fits(blocks) || row < leastRowText {
-			break
-		}
 	}
 	text = top
 	if a.Card != nil {
 		text = strings.TrimSpace(text + "\n" + a.Card.Notification)
 	}
-	return fallback(text), blocks
+	for row, args := maxRowText, maxArgs; row >= leastText; most, row, args = most/2, row/2, args/2 {
+		if blocks = drawAnswer(a, cut(top, most), row, args); fits(blocks) {
+			return fallback(text), blocks
+		}
+	}
+	return fallback(text), []api.Block{section(cut(top, maxLinesAbove)), section("The rest does not fit here; open it in the console.")}
 }
 
 func drawAnswer(a *channels.Answer, top string, row, args int) (blocks []api.Block) {
@@ -54,7 +53,7 @@ func drawAnswer(a *channels.Answer, top string, row, args int) (blocks []api.Blo
 		block := api.NewSectionBlock(plain(strings.Join(r.Lines, "\n"), row), nil, nil)
 		if r.Button != nil && len(r.Button.Command) <= maxCommand {
 			b := command(*r.Button, i)
-			b.AccessibilityLabel = cut(r.Button.Label+": "+strings.Join(r.Lines, " "), maxOption)
+			b.AccessibilityLabel = cut(r.Button.Label+": "+strings.Join(r.Lines, " "), leastText)
 			block.Accessory = api.NewAccessory(b)
 		}
 		blocks = append(blocks, block)
