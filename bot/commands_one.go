@@ -48,7 +48,7 @@ func (q *inquiry) sees(ctx context.Context, a *gate.Approval) bool {
 // is none or several. Who is about to do something with it must be sure that it is
 // the only one.
 func (f *found) one(short string, sure bool) (id string, otherwise *channels.Answer) {
-	text := ""
+	var text string
 	switch n := len(f.rows) + len(f.grants); {
 	case n == 1 && f.more && sure:
 		text = fmt.Sprintf("There are too many approvals to be sure that %s names only one. Give the whole id.", echo(short))

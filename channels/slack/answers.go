@@ -50,10 +50,11 @@ func drawAnswer(a *channels.Answer, top string, row, args int) (blocks []api.Blo
 		blocks = append(blocks, section(top))
 	}
 	for i, r := range a.Rows[:min(len(a.Rows), maxRows)] {
-		block := api.NewSectionBlock(plain(strings.Join(r.Lines, "\n"), row), nil, nil)
+		text := plain(strings.Join(r.Lines, "\n"), row)
+		block := api.NewSectionBlock(text, nil, nil)
 		if r.Button != nil && len(r.Button.Command) <= maxCommand {
 			b := command(*r.Button, i)
-			b.AccessibilityLabel = cut(r.Button.Label+": "+strings.Join(r.Lines, " "), leastText)
+			b.AccessibilityLabel = cut(r.Button.Label+": "+text.Text, leastText)
 			block.Accessory = api.NewAccessory(b)
 		}
 		blocks = append(blocks, block)

@@ -19,7 +19,7 @@ import (
 
 // What Slack publishes as an example of a signed command.
 const (
-	exampleSecret = "8f742231b10e8888abcd99yyyzzz85a5" //nolint:gosec // published
+	exampleSecret = "8f742231b10e8888abcd99yyyzzz85a5"
 	exampleTime   = 1531420618
 	exampleBody   = "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
 	exampleMAC    = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
@@ -125,7 +125,7 @@ func testCommands(t *testing.T) *Commands {
 
 func FuzzAnswer(f *testing.F) {
 	f.Add("4 pending", "4F9K2M: claude", "pending page 2", true)
-	f.Add(strings.Repeat("<", 9000), strings.Repeat("\"", 9000), strings.Repeat("x", 3000), false)
+	f.Add(strings.Repeat("<", 800), strings.Repeat("\"", 800), strings.Repeat("x", 3000), false)
 	f.Fuzz(func(t *testing.T, top, row, command string, withCard bool) {
 		a := &channels.Answer{Lines: []string{top, row}, Buttons: []channels.Button{{Label: top, Command: command}, {Label: row, Command: "help"}}}
 		for range 30 {
