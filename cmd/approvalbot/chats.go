@@ -33,33 +33,60 @@ func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, 
 	if cfg.Slack == nil {
 		return c, nil
 	}
-	outages := &bot.Outages{List: st.List, Posted: st.Posted, Log: log}
 	if err := meetSlack(ctx, cfg.Slack, log); err != nil {
 		return nil, err
 	}
-	clicks := &bot.Clicks{Gate: g, Cards: st, Log: log}
-	presses := &slack.Presses{Slack: cfg.Slack, Press: clicks.Press, SigningSecret: cfg.Channels.Slack.SigningSecret, Kept: st, Log: log}
-	d := &bot.Dispatcher{
-		Cards: st, Gate: g, Channels: map[string]channels.Channel{cfg.Slack.Name(): cfg.Slack},
-		Route: router(cfg.Review), Direct: direct, Operators: places(cfg.Operators), Outages: outages,
-		Card: drawer(g, cfg.PublicURL), Replica: replica, Log: log,
+	draw := drawer(g, cfg.PublicURL)
+	outages := &bot.Outages{List: st.List, Posted: st.Posted, Log: log}
+	clicks := &bot.Clicks{Gate: g, Cards: st, Private: &bot.PrivateCards{Gate: g, Keys: cfg.Keyring, Card: draw}, Log: log}
+	desk := &roads{
+		press: clicks.Press, kept: st, outages: outages, log: log,
+		commands: &bot.Commands{Gate: g, Clicks: clicks, Notes: map[string]string{cfg.Slack.Name(): slack.CommandNote}, Log: log},
+		dispatcher: &bot.Dispatcher{
+			Cards: st, Gate: g, Channels: map[string]channels.Channel{cfg.Slack.Name(): cfg.Slack},
+			Route: router(cfg.Review), Direct: direct, Operators: places(cfg.Operators), Outages: outages,
+			Card: draw, Replica: replica, Log: log,
+		},
+	}
+	c.notices = outages.Notices
+	c.parts = append(c.parts, part{"dispatcher", forever(desk.dispatcher.Run)})
+	c.slack(cfg, desk)
+	return c, nil
+}
+
+// roads lead from chats into the house.
+type roads struct {
+	press      channels.ClickFunc
+	commands   *bot.Commands
+	dispatcher *bot.Dispatcher
+	outages    *bot.Outages
+	kept       gate.Presses
+	log        *slog.Logger
+}
+
+// slack adds what receives from Slack: over HTTP if there is a signing secret, else
+// over sockets.
+func (c *chats) slack(cfg *config.Loaded, r *roads) {
+	name, key := cfg.Slack.Name(), cfg.Channels.Slack.SigningSecret
+	commands := &slack.Commands{Slack: cfg.Slack, Run: r.commands.Run, SigningSecret: key, Log: r.log}
+	presses := &slack.Presses{
+		Slack: cfg.Slack, Press: r.press, Private: r.commands.Press, Commands: commands, Kept: r.kept, SigningSecret: key, Log: r.log,
 	}
 	events := &slack.Events{
-		Slack: cfg.Slack, SigningSecret: cfg.Channels.Slack.SigningSecret, Log: log,
-		Out: func(why string) { outages.Out(cfg.Slack.Name(), why) }, Left: d.Left, Renamed: d.Renamed,
+		Slack: cfg.Slack, SigningSecret: key, Log: r.log,
+		Out: func(why string) { r.outages.Out(name, why) }, Left: r.dispatcher.Left, Renamed: r.dispatcher.Renamed,
 	}
-	if cfg.Channels.Slack.SigningSecret.Set() {
-		c.routes["/slack/interactions"], c.routes["/slack/events"] = presses, events
-	} else {
-		socket := &slack.Socket{
-			Slack: cfg.Slack, To: slack.Receivers{Interactive: presses.Receive, Event: events.Receive}, Log: log,
-			Down: func(why string) { outages.Deaf(cfg.Slack.Name(), why) },
-		}
-		c.parts = append(c.parts, part{"slack socket", forever(socket.Run)})
+	c.parts = append(c.parts, part{"presses", forever(presses.Run)})
+	c.settle = func() { presses.Wait(); commands.Wait(); events.Wait() }
+	if key.Set() {
+		c.routes["/slack/interactions"], c.routes["/slack/commands"], c.routes["/slack/events"] = presses, commands, events
+		return
 	}
-	c.settle, c.notices = func() { presses.Wait(); events.Wait() }, outages.Notices
-	c.parts = append(c.parts, part{"dispatcher", forever(d.Run)}, part{"presses", forever(presses.Run)})
-	return c, nil
+	socket := &slack.Socket{
+		Slack: cfg.Slack, To: slack.Receivers{Interactive: presses.Receive, Command: commands.Receive, Event: events.Receive}, Log: r.log,
+		Down: func(why string) { r.outages.Deaf(name, why) },
+	}
+	c.parts = append(c.parts, part{"slack socket", forever(socket.Run)})
 }
 
 // meetSlack refuses a start that an operator must mend. A Slack that does not

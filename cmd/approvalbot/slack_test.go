@@ -198,16 +198,17 @@ func TestSlack(t *testing.T) {
 	t.Parallel()
 	s := newTeam(t, 2)
 	for name, test := range map[string]func(*team){
-		"approved in the thread of the call, and run": approvedInAThread,
-		"denied with a reason":                        deniedWithAReason,
-		"asked, and answered":                         askedAndAnswered,
-		"staged, and approved in review":              approvedInReview,
-		"expired before anybody decided":              expiredWhileOpen,
-		"decided at the console":                      decidedElsewhere,
-		"approved and denied at the same moment":      bothAtOnce,
-		"pressed by who may not":                      pressedByOthers,
-		"an older and a newer question":               olderThenNewer,
-		"the same press twice":                        pressedTwice,
+		"approved in the thread of the call, and run":    approvedInAThread,
+		"denied with a reason":                           deniedWithAReason,
+		"asked, and answered":                            askedAndAnswered,
+		"staged, and approved in review":                 approvedInReview,
+		"expired before anybody decided":                 expiredWhileOpen,
+		"decided at the console":                         decidedElsewhere,
+		"approved and denied at the same moment":         bothAtOnce,
+		"pressed by who may not":                         pressedByOthers,
+		"an older and a newer question":                  olderThenNewer,
+		"the same press twice":                           pressedTwice,
+		"typed in a chat, and approved on what it shows": approvedByCommand,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -320,6 +321,28 @@ func bothAtOnce(s *team) {
 		}
 		s.told(loser, winner+" already approved this at")
 	}
+}
+
+// approvedByCommand types what it wants, and presses on the card that it is shown.
+func approvedByCommand(s *team) {
+	a := s.asks("staged", "")
+	s.card(review, a, "Waiting for")
+	o, err := s.slack.Slash(s.t.Context(), slacktest.Slash{User: annOnSlack, Channel: review, Text: "approve " + a.ID})
+	if err != nil || o.Warning != "" {
+		s.t.Fatalf("Slash = %q, %v", o.Warning, err)
+	}
+	var card slacktest.Message
+	soon(s.t, "a private card", func() bool {
+		for _, m := range s.slack.Ephemerals(annOnSlack) {
+			if strings.Contains(m.Read(), "Nothing is decided yet") {
+				card = m
+			}
+		}
+		return card.TS != ""
+	})
+	s.golden("private", card)
+	s.press(annOnSlack, card, "approve")
+	s.card(review, a, "Approved by Ann")
 }
 
 func olderThenNewer(s *team) {
