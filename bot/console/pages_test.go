@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"html"
 	"log/slog"
@@ -402,5 +403,21 @@ func TestNewRefusesABadPublicURL(t *testing.T) {
 
 	if _, err := console.New(console.Config{PublicURL: "approvals.example.com"}); err == nil {
 		t.Error("a public URL without a scheme was taken")
+	}
+}
+
+// TestTheInboxSaysThatAChatIsOut: who cannot decide there can decide here.
+func TestTheInboxSaysThatAChatIsOut(t *testing.T) {
+	t.Parallel()
+
+	var out []string
+	h := newHouse(t, func(c *console.Config) { c.Notices = func(context.Context) []string { return out } })
+	ann := h.as("ann-cli")
+	if got := ann.get("/console/"); strings.Contains(got.body, `class="note"`) {
+		t.Errorf("nothing is out, and it says:\n%s", got.body)
+	}
+	out = []string{"Slack unreachable for 6 min, 4 cards undelivered: decide here"}
+	if got := ann.get("/console/"); !strings.Contains(got.body, `<p class="note" role="status">Slack unreachable for 6 min, 4 cards undelivered: decide here</p>`) {
+		t.Errorf("a chat is out, and it says:\n%s", got.body)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -456,6 +457,14 @@ func TestATokenIsRenewedWithoutARestart(t *testing.T) {
 	s.slack.RenewToken("xoxb-new")
 	late := s.asks("staged", "")
 	s.all[0].log.await(t, "a chat is out")
+	ann := (&testServer{home: s.home, url: s.urls[0]}).as("ann")
+	said := func() string {
+		<-time.After(200 * time.Millisecond) // a key may ask so often only
+		return ann.run(t, "pending").out
+	}
+	var out string
+	soon(t, "a word on the command line", func() bool { out = said(); return strings.HasPrefix(out, "Slack unreachable for ") })
+	wantText(t, out, ", 1 card undelivered: decide here\n2 pending")
 
 	s.write("bot-token", "xoxb-wrong")
 	s.write("approvalbot.yaml", s.config())
@@ -466,4 +475,5 @@ func TestATokenIsRenewedWithoutARestart(t *testing.T) {
 	s.all[0].log.await(t, "reloaded")
 	s.press(annOnSlack, s.card(review, late, "Waiting for"), "approve")
 	s.card(review, late, "Approved by Ann")
+	soon(t, "the word to go", func() bool { return strings.HasPrefix(said(), "1 pending") })
 }
