@@ -78,15 +78,32 @@ func command(b channels.Button, n int) *api.ButtonBlockElement {
 	return api.NewButtonBlockElement(fmt.Sprintf("%s%d", actCommand, n), b.Command, plain(b.Label, maxOption))
 }
 
-// show shows an answer to one person alone: at the address that came with what
-// they did, where it can take the place of what they pressed; else below it.
-func (s *Slack) show(ctx context.Context, reply, where, user string, a channels.Answer, replace bool) error {
+// spot is where one person is shown an answer.
+type spot struct {
+	user    string
+	reply   string // the address that came with what they did
+	channel string // where they did it, for when that is spent
+	view    string // the modal that the answer takes the place of
+	home    bool   // their Home tab
+	trigger string // with home: opens a modal for a card
+}
+
+// in reports whether it is in a view, where nothing can be shown beside.
+func (p spot) in() bool { return p.view != "" || p.home }
+
+// show shows an answer to one person alone: in the view that they have before
+// them; or at the address that came with what they did, where it can take the place
+// of what they pressed; or else below it.
+func (s *Slack) show(ctx context.Context, at spot, a channels.Answer, replace bool) error {
 	text, blocks := renderAnswer(&a)
-	err := s.respond(ctx, reply, map[string]any{"response_type": "ephemeral", "replace_original": replace, "text": text, "blocks": blocks})
+	if at.in() {
+		return s.showInView(ctx, at, blocks, a.Card != nil)
+	}
+	err := s.respond(ctx, at.reply, map[string]any{"response_type": "ephemeral", "replace_original": replace, "text": text, "blocks": blocks})
 	if err == nil {
 		return nil
 	}
-	_, err = s.client().PostEphemeralContext(ctx, where, user,
+	_, err = s.client().PostEphemeralContext(ctx, at.channel, at.user,
 		api.MsgOptionText(text, false), api.MsgOptionBlocks(blocks...), api.MsgOptionParse(false), api.MsgOptionLinkNames(false))
 	if err != nil {
 		return failed("slack.show", err)

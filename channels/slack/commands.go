@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/approvalbot/approvalbot/channels"
+	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
 )
 
@@ -24,6 +25,7 @@ const CommandNote = "In a thread of Slack no command works: press the buttons of
 type Commands struct {
 	Slack         *Slack
 	Run           channels.CommandFunc
+	Home          bool // people find what waits for them on the app's Home tab
 	SigningSecret secret.String
 	Log           *slog.Logger
 
@@ -92,30 +94,36 @@ func (c *Commands) take(ctx context.Context, in typed) error {
 	if !c.Slack.ours(in.User, in.App) {
 		return errNotOurs
 	}
-	c.behind(ctx, in, unescape(in.Text), false)
+	at := spot{user: in.User, reply: in.Reply, channel: in.Channel}
+	c.behind(ctx, in.App, at, func(ctx context.Context, v gate.Voter) channels.Answer {
+		return c.Run(ctx, channels.Command{Voter: v, Text: unescape(in.Text), Place: name + ":" + in.Channel})
+	})
 	return nil
 }
 
 // pressed runs the command of a button in an answer, which takes the answer's
 // place.
 func (c *Commands) pressed(ctx context.Context, in *interaction, text string) {
-	c.behind(ctx, typed{App: in.App, User: in.User.ID, Channel: in.Container.Channel, Reply: in.Reply}, text, true)
+	c.behind(ctx, in.App, in.at, func(ctx context.Context, v gate.Voter) channels.Answer {
+		return c.Run(ctx, channels.Command{Voter: v, Text: text, Place: name + ":" + in.at.channel})
+	})
 }
 
-// behind runs a command when Slack has its answer.
-func (c *Commands) behind(ctx context.Context, in typed, text string, replace bool) {
+// behind runs a command when Slack has its answer, and shows what comes of it. At
+// the address of a command there is nothing that it could take the place of.
+func (c *Commands) behind(ctx context.Context, app string, at spot, run func(context.Context, gate.Voter) channels.Answer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideWithin)
 	c.work.Go(func() {
 		defer cancel()
 		answer := channels.Answer{Lines: []string{"Could not look up who you are. Nothing was done; try again."}, Beside: true}
-		voter, err := c.Slack.known(ctx, in.User, in.App)
+		voter, err := c.Slack.known(ctx, at.user, app)
 		if err != nil {
-			c.Log.WarnContext(ctx, "who typed a command could not be looked up", "user", in.User, "err", err)
+			c.Log.WarnContext(ctx, "who typed a command could not be looked up", "user", at.user, "err", err)
 		} else {
-			answer = c.Run(ctx, channels.Command{Voter: voter, Text: text, Place: name + ":" + in.Channel})
+			answer = run(ctx, voter)
 		}
-		if err := c.Slack.show(ctx, in.Reply, in.Channel, in.User, answer, replace && !answer.Beside); err != nil {
-			c.Log.WarnContext(ctx, "who typed a command could not be told", "user", in.User, "err", err)
+		if err := c.Slack.show(ctx, at, answer, !answer.Beside); err != nil {
+			c.Log.WarnContext(ctx, "who typed a command could not be told", "user", at.user, "err", err)
 		}
 	})
 }

@@ -37,6 +37,8 @@ type house struct {
 	keys     *gate.Keyring
 	presses  *slack.Presses
 	commands *slack.Commands
+	happens  *slack.Events
+	events   string // the URL for events
 }
 
 func newHouse(t *testing.T) *house {
@@ -68,7 +70,7 @@ func newHouse(t *testing.T) *house {
 	}}
 	clicks := &bot.Clicks{Gate: h.gate, Cards: s, Private: private, Log: quiet}
 	engine := &bot.Commands{Gate: h.gate, Clicks: clicks, Notes: map[string]string{"slack": slack.CommandNote}, Log: quiet}
-	h.commands = &slack.Commands{Slack: c, Run: engine.Run, SigningSecret: secret.New(slacktest.SigningSecret), Log: quiet}
+	h.commands = &slack.Commands{Slack: c, Run: engine.Run, SigningSecret: secret.New(slacktest.SigningSecret), Home: true, Log: quiet}
 	h.presses = &slack.Presses{
 		Slack: c, Press: clicks.Press, Private: engine.Press, Commands: h.commands,
 		SigningSecret: secret.New(slacktest.SigningSecret), Log: quiet,
@@ -76,10 +78,13 @@ func newHouse(t *testing.T) *house {
 	mux := http.NewServeMux()
 	mux.Handle("/slack/commands", h.commands)
 	mux.Handle("/slack/interactions", h.presses)
+	h.happens = &slack.Events{Slack: c, SigningSecret: secret.New(slacktest.SigningSecret), Log: quiet, Home: h.commands.OpenedHome, Out: func(string) {}}
+	mux.Handle("/slack/events", h.happens)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	t.Cleanup(h.waits)
-	h.slack.SendTo(slacktest.URLs{Interactions: server.URL + "/slack/interactions", Commands: server.URL + "/slack/commands"})
+	h.events = server.URL + "/slack/events"
+	h.slack.SendTo(slacktest.URLs{Interactions: server.URL + "/slack/interactions", Commands: server.URL + "/slack/commands", Events: server.URL + "/slack/events"})
 	return h
 }
 
@@ -97,7 +102,7 @@ func housePolicy(t *testing.T, p gate.Platform) *gate.Policy {
 }
 
 // waits returns when everything was answered.
-func (h *house) waits() { h.presses.Wait(); h.commands.Wait() }
+func (h *house) waits() { h.happens.Wait(); h.presses.Wait(); h.commands.Wait() }
 
 func (h *house) asks(tool string, change func(*gate.Request)) *gate.Snapshot {
 	h.Helper()

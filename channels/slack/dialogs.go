@@ -28,7 +28,9 @@ type where struct {
 	Approval gate.ID      `json:"id"`
 	Ref      channels.Ref `json:"ref"`
 	Proof    string       `json:"proof,omitempty"` // of a private card, and
-	Reply    string       `json:"reply,omitempty"` // the address at which it can be replaced
+	Reply    string       `json:"reply,omitempty"` // the address at which it can be replaced, or
+	View     string       `json:"view,omitempty"`  // the modal that it is in, or
+	Home     bool         `json:"home,omitempty"`  // it is on their Home tab
 }
 
 // The input of a modal.
@@ -43,7 +45,7 @@ func (p *Presses) open(ctx context.Context, in *interaction, k channels.Click, a
 	p.behind(ctx, in, func(ctx context.Context) {
 		w := where{Approval: k.Approval, Ref: k.Ref, Proof: k.Proof}
 		if k.Proof != "" {
-			w.Reply = in.Reply
+			w.Reply, w.View, w.Home = in.Reply, in.at.view, in.at.home
 		}
 		metadata, err := json.Marshal(w)
 		if in.kept != nil {
@@ -52,7 +54,11 @@ func (p *Presses) open(ctx context.Context, in *interaction, k channels.Click, a
 		if err == nil {
 			opening, cancel := context.WithTimeout(ctx, modalWithin)
 			defer cancel()
-			_, err = p.Slack.client().OpenViewContext(opening, in.Trigger, modal(action, dialogs[action], string(metadata)))
+			show := p.Slack.client().OpenViewContext
+			if w.View != "" {
+				show = p.Slack.client().PushViewContext // on top of the card
+			}
+			_, err = show(opening, in.Trigger, modal(action, dialogs[action], string(metadata)))
 		}
 		if err != nil {
 			p.Log.WarnContext(ctx, "a dialog could not be opened", "approval", string(k.Approval), "err", err)
@@ -85,9 +91,7 @@ func (p *Presses) submitted(ctx context.Context, in *interaction) error {
 	if err != nil {
 		return err
 	}
-	if in.Reply == "" { // a modal has none of its own
-		in.Reply = w.Reply
-	}
+	in.at = spot{user: in.User.ID, reply: w.Reply, channel: conversation(w.Ref.Place), view: w.View, home: w.Home}
 	p.decide(ctx, in, channels.Click{
 		Approval: id, Ref: w.Ref, Ours: w.Proof == "", Proof: w.Proof, Choice: d.choice, Reason: in.View.State.Values[inputBlock][inputAction].Value,
 		Nonce: name + " " + in.View.ID,

@@ -20,10 +20,10 @@ type Events struct {
 	SigningSecret secret.String
 	Log           *slog.Logger
 
-	Out     func(why string)                       // nothing works any more: the app was taken out, its token revoked
-	Left    func(place string)                     // a conversation takes no more cards
-	Renamed func(from, to string)                  // a conversation has another id
-	Home    func(ctx context.Context, user string) // somebody has opened the app's home; nil: it shows nothing
+	Out     func(why string)                            // nothing works any more: the app was taken out, its token revoked
+	Left    func(place string)                          // a conversation takes no more cards
+	Renamed func(from, to string)                       // a conversation has another id
+	Home    func(ctx context.Context, app, user string) // somebody has opened the app's home; nil: it shows nothing
 
 	mu   sync.Mutex
 	seen map[string]time.Time // events by id: Slack sends one again that it believes lost
@@ -144,7 +144,7 @@ func (e *Events) act(ctx context.Context, h *happened) {
 		e.Renamed(name+":"+ev.From, name+":"+ev.To)
 	case "app_home_opened":
 		if e.Home != nil && ev.Tab == "home" {
-			e.Home(ctx, ev.User)
+			e.Home(ctx, h.App, ev.User)
 		}
 	}
 }

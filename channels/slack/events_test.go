@@ -34,7 +34,7 @@ func newDiary(t *testing.T) *diary {
 		Out:     func(why string) { d.write("out: " + why) },
 		Left:    func(place string) { d.write("left " + place) },
 		Renamed: func(from, to string) { d.write("renamed " + from + " to " + to) },
-		Home:    func(_ context.Context, user string) { d.write("home of " + user) },
+		Home:    func(_ context.Context, _, user string) { d.write("home of " + user) },
 	}
 	if _, err := channel(d.slack).Connect(t.Context()); err != nil {
 		t.Fatal(err)

@@ -96,6 +96,7 @@ type interaction struct {
 	} `json:"actions"`
 	View struct {
 		ID       string `json:"id"`
+		Type     string `json:"type"`
 		Callback string `json:"callback_id"`
 		Metadata string `json:"private_metadata"`
 		State    struct {
@@ -106,6 +107,7 @@ type interaction struct {
 	} `json:"view"`
 
 	kept []byte // as it was, if it was taken over from a replica that died over it
+	at   spot   // where what comes of it is shown
 }
 
 // Receive takes one interaction, from HTTP or from a socket. It returns soon; an
@@ -136,6 +138,13 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 		return errors.New("payload: want one action")
 	}
 	a := in.Actions[0]
+	in.at = spot{user: in.User.ID, reply: in.Reply, channel: in.Container.Channel}
+	switch in.View.Type {
+	case viewHome:
+		in.at.home, in.at.trigger = true, in.Trigger
+	case viewModal:
+		in.at.view = in.View.ID
+	}
 	if a.Action == actOpen {
 		return nil // a link
 	}
@@ -182,7 +191,7 @@ func (p *Presses) decide(ctx context.Context, in *interaction, k channels.Click)
 			p.Log.WarnContext(ctx, "a presser could not be looked up", "user", in.User.ID, "err", err)
 		case k.Proof != "" && p.Private != nil:
 			k.Voter = voter
-			p.answer(ctx, in, k.Ref, p.Private(ctx, k))
+			p.answer(ctx, in, k.Approval, p.Private(ctx, k))
 			return
 		default:
 			k.Voter = voter
@@ -193,9 +202,20 @@ func (p *Presses) decide(ctx context.Context, in *interaction, k channels.Click)
 }
 
 // answer shows what came of a press on a private card, in its place.
-func (p *Presses) answer(ctx context.Context, in *interaction, card channels.Ref, a channels.Answer) {
-	if err := p.Slack.show(ctx, in.Reply, conversation(card.Place), in.User.ID, a, !a.Beside); err != nil {
+func (p *Presses) answer(ctx context.Context, in *interaction, id gate.ID, a channels.Answer) {
+	if a.Beside && in.at.in() {
+		a.Buttons = append(a.Buttons, channels.Button{Label: "Show again", Command: "show " + string(id)})
+	}
+	at := in.at
+	if at.home {
+		at.trigger = "" // it stays on the tab
+		a.Buttons = append(a.Buttons, channels.Button{Label: "Pending", Command: "pending"})
+	}
+	if err := p.Slack.show(ctx, at, a, !a.Beside); err != nil {
 		p.Log.WarnContext(ctx, "a presser could not be told", "user", in.User.ID, "err", err)
+	}
+	if in.at.view != "" && p.Commands != nil && p.Commands.Home {
+		p.Commands.publish(ctx, in.App, in.User.ID)
 	}
 }
 
@@ -214,7 +234,11 @@ func (p *Presses) behind(ctx context.Context, in *interaction, do func(context.C
 
 // tell shows a text to the presser alone.
 func (p *Presses) tell(ctx context.Context, in *interaction, card channels.Ref, text string) {
-	err := p.Slack.answer(ctx, in.Reply, text)
+	if in.at.in() {
+		p.answer(ctx, in, "", channels.Answer{Lines: []string{text}})
+		return
+	}
+	err := p.Slack.answer(ctx, in.at.reply, text)
 	if err != nil {
 		_, err = p.Slack.client().PostEphemeralContext(ctx, conversation(card.Place), in.User.ID, api.MsgOptionText(fallback(text), false), api.MsgOptionParse(false))
 	}

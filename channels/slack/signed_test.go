@@ -117,7 +117,7 @@ func testCommands(t *testing.T) *Commands {
 	return &Commands{
 		Slack:         New(Config{BotToken: secret.New("x"), HTTP: &http.Client{Transport: noWay{}}}),
 		SigningSecret: secret.New(exampleSecret),
-		Log: slog.New(slog.DiscardHandler),
+		Log:           slog.New(slog.DiscardHandler),
 		Run: func(context.Context, channels.Command) channels.Answer {
 			t.Error("somebody was answered whom nobody could look up")
 			return channels.Answer{}

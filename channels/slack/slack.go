@@ -26,6 +26,7 @@ type Config struct {
 	SigningSecretFile string        `yaml:"signing_secret_file"`
 	Team              string        `yaml:"team"`    // T…: the workspace; empty is the one of the token
 	APIURL            string        `yaml:"api_url"` // ends in a slash; empty is Slack itself
+	Home              bool          `yaml:"home"`    // the app's Home tab shows what waits for people
 
 	HTTP *http.Client `yaml:"-"` // nil is one with a timeout
 }

@@ -68,13 +68,13 @@ type roads struct {
 // over sockets.
 func (c *chats) slack(cfg *config.Loaded, r *roads) {
 	name, key := cfg.Slack.Name(), cfg.Channels.Slack.SigningSecret
-	commands := &slack.Commands{Slack: cfg.Slack, Run: r.commands.Run, SigningSecret: key, Log: r.log}
+	commands := &slack.Commands{Slack: cfg.Slack, Run: r.commands.Run, Home: cfg.Channels.Slack.Home, SigningSecret: key, Log: r.log}
 	presses := &slack.Presses{
 		Slack: cfg.Slack, Press: r.press, Private: r.commands.Press, Commands: commands, Kept: r.kept, SigningSecret: key, Log: r.log,
 	}
 	events := &slack.Events{
 		Slack: cfg.Slack, SigningSecret: key, Log: r.log,
-		Out: func(why string) { r.outages.Out(name, why) }, Left: r.dispatcher.Left, Renamed: r.dispatcher.Renamed,
+		Out: func(why string) { r.outages.Out(name, why) }, Left: r.dispatcher.Left, Renamed: r.dispatcher.Renamed, Home: commands.OpenedHome,
 	}
 	c.parts = append(c.parts, part{"presses", forever(presses.Run)})
 	c.settle = func() { presses.Wait(); commands.Wait(); events.Wait() }

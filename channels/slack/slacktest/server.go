@@ -359,6 +359,7 @@ func (s *Slack) table() map[string]method {
 		"users.info":            {[]string{"users:read"}, tier4, false, s.userInfo},
 		"usergroups.users.list": {[]string{"usergroups:read"}, tier2, false, s.groupMembers},
 		"views.open":            {nil, tier4, false, s.openView},
+		"views.push":            {nil, tier4, false, s.pushView},
 		"views.update":          {nil, tier4, false, s.updateView},
 		"views.publish":         {nil, tier4, false, s.publishView},
 	}

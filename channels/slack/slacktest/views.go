@@ -116,6 +116,23 @@ func (s *Slack) openView(c *call) (object, error) {
 	return object{"view": s.show(t.user, content, nil).wire()}, nil
 }
 
+// pushView shows a view on top of the one that somebody has before them.
+func (s *Slack) pushView(c *call) (object, error) {
+	t, err := s.redeem(c)
+	if err != nil {
+		return nil, err
+	}
+	content, err := s.checkView(c.args["view"], "modal", "")
+	if err != nil {
+		return nil, err
+	}
+	stack := s.stack(t.user)
+	if len(stack) == 0 || len(stack) >= maxStack {
+		return nil, refuse("push_limit_reached")
+	}
+	return object{"view": s.show(t.user, content, stack[len(stack)-1]).wire()}, nil
+}
+
 func (s *Slack) updateView(c *call) (object, error) {
 	v := s.views[c.args["view_id"]]
 	if id := c.args["external_id"]; v == nil && id != "" {

@@ -481,3 +481,32 @@ func TestTheChallengeOfAnEventsURL(t *testing.T) {
 		})
 	}
 }
+
+func TestPushingViews(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slacktest.Config{})
+	refused := func(err error, want string) {
+		t.Helper()
+		if code, _ := errors.AsType[slack.SlackErrorResponse](err); code.Err != want {
+			t.Errorf("push = %v, want %q", err, want)
+		}
+	}
+	first := w.press(t, answering(t, 200, ""), "deny")
+	_, err := w.api.PushViewContext(t.Context(), first.TriggerID, reason())
+	refused(err, "push_limit_reached") // there is nothing to push it onto
+	w.show(t)
+	for range 2 {
+		out := w.press(t, answering(t, 200, ""), "deny")
+		if _, err := w.api.PushViewContext(t.Context(), out.TriggerID, reason()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.api.PushViewContext(t.Context(), out.TriggerID, reason())
+		refused(err, "exchanged_trigger_id")
+	}
+	out := w.press(t, answering(t, 200, ""), "deny")
+	_, err = w.api.PushViewContext(t.Context(), out.TriggerID, reason())
+	refused(err, "push_limit_reached")
+	if all := w.Views(ada); len(all) != 3 || all[2].Previous != all[1].ID {
+		t.Errorf("%d views are open", len(all))
+	}
+}
