@@ -19,8 +19,8 @@ const (
 	grantRows   = 5
 	historyRows = 10
 	maxScan     = 1000 // approvals that one command looks at
-	scanPage    = 500
-	maxPages    = 8 // of the store, which may be short
+	scanPage    = 50
+	maxPages    = 40 // of the store, which may be short
 	maxGrants   = 1000
 	soon        = 10 * time.Minute
 

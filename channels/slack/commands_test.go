@@ -258,7 +258,28 @@ func TestACardInAnAnswerDecidesOnce(t *testing.T) {
 	if _, err := h.slack.Click(t.Context(), k); err == nil {
 		t.Error("there is still a button to press")
 	}
-	wants(t, h.types(bob, "show "+string(s.ID)).Read(), "[Take back]")
+	m = h.types(bob, "show "+string(s.ID))
+	wants(t, m.Read(), "[Take back]", "no [Approve]")
+	h.click(slacktest.Click{User: bob, TS: m.TS, Action: "take_back"})
+	if got := h.state(s).State; got != gate.Revoked {
+		t.Errorf("taken back it is %s", got)
+	}
+	wants(t, h.now(m), "Taken back by bob", "no [Take back]")
+}
+
+// TestEachDecidesOnceOnACardOfTheirOwn has two people with a card each, one of
+// whom comes too late.
+func TestEachDecidesOnceOnACardOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.asks("deploy", nil)
+	first, second := h.types(ada, "show "+string(s.ID)), h.types(bob, "show "+string(s.ID))
+	h.click(slacktest.Click{User: ada, TS: first.TS, Action: "approve"})
+	h.click(slacktest.Click{User: bob, TS: second.TS, Action: "approve"})
+	if got := h.state(s); got.State != gate.Approved || len(got.Votes) != 1 {
+		t.Errorf("it is %s with %d votes", got.State, len(got.Votes))
+	}
+	wants(t, h.now(second), "ada already approved this at", "Approved by ada, waiting to run", "no [Approve]")
 }
 
 func TestADenialTypedIntoTheDialogOfACardInAnAnswer(t *testing.T) {

@@ -30,19 +30,20 @@ func (h *house) home(user string) slacktest.View {
 	return v
 }
 
-func (h *house) modals(user string, n int) []slacktest.View {
+// modals are those that ada has before her.
+func (h *house) modals(n int) []slacktest.View {
 	h.Helper()
-	all := h.slack.Views(user)
+	all := h.slack.Views(ada)
 	if len(all) != n {
 		h.Fatalf("%d modals are open, want %d", len(all), n)
 	}
 	return all
 }
 
-// inView presses a button in a view.
-func (h *house) inView(user string, v slacktest.View, action string, mangle func(map[string]any)) {
+// inView presses a button in a view of ada's.
+func (h *house) inView(v slacktest.View, action string, mangle func(map[string]any)) {
 	h.Helper()
-	o, err := h.slack.Click(h.Context(), slacktest.Click{User: user, View: v.ID, Action: action, Mangle: mangle})
+	o, err := h.slack.Click(h.Context(), slacktest.Click{User: ada, View: v.ID, Action: action, Mangle: mangle})
 	if err != nil || o.Warning != "" {
 		h.Fatalf("Click = %q, %v", o.Warning, err)
 	}
@@ -58,14 +59,14 @@ func TestTheHomeTabShowsWhatWaits(t *testing.T) {
 	wants(t, h.opens(eve).Read(), "Nothing is pending that you may see.", "no deploy")
 	wants(t, h.opens(guest).Read(), "Guests may use this only where", "no deploy")
 
-	h.inView(ada, tab, "command:0", nil)
-	card := h.modals(ada, 1)[0]
+	h.inView(tab, "command:0", nil)
+	card := h.modals(1)[0]
 	wants(t, card.Read(), "# Approval", "# claude wants to run deploy", "[Approve] [Deny] [Ask]")
-	h.inView(ada, card, "approve", nil)
+	h.inView(card, "approve", nil)
 	if got := h.state(s).State; got != gate.Approved {
 		t.Errorf("it is %s", got)
 	}
-	wants(t, h.modals(ada, 1)[0].Read(), "Recorded. Approved by ada", "no [Approve]")
+	wants(t, h.modals(1)[0].Read(), "Recorded. Approved by ada", "no [Approve]")
 	wants(t, h.home(ada).Read(), "Nothing is pending that you may see.")
 }
 
@@ -73,9 +74,9 @@ func TestADenialOnTheHomeTab(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := h.asks("deploy", nil)
-	h.inView(ada, h.opens(ada), "command:0", nil)
-	h.inView(ada, h.modals(ada, 1)[0], "deny", nil)
-	dialog := h.modals(ada, 2)[1]
+	h.inView(h.opens(ada), "command:0", nil)
+	h.inView(h.modals(1)[0], "deny", nil)
+	dialog := h.modals(2)[1]
 	if _, err := h.slack.Submit(t.Context(), slacktest.Submission{View: dialog.ID, Values: map[string]string{"words": "wrong cluster"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -83,23 +84,23 @@ func TestADenialOnTheHomeTab(t *testing.T) {
 	if got := h.state(s); got.State != gate.Denied || got.Note != "wrong cluster" {
 		t.Errorf("it is %s: %q", got.State, got.Note)
 	}
-	wants(t, h.modals(ada, 1)[0].Read(), "Recorded. Denied by ada", "no [Deny]")
+	wants(t, h.modals(1)[0].Read(), "Recorded. Denied by ada", "no [Deny]")
 }
 
 func TestAPressInAModalThatDoesNotCount(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := h.asks("deploy", nil)
-	h.inView(ada, h.opens(ada), "command:0", nil)
+	h.inView(h.opens(ada), "command:0", nil)
 	old := h.keys.ProveCard(s.ID, s.Digest, "slack:"+slacktest.Team+"/"+ada, s.Now.Add(-time.Minute))
-	h.inView(ada, h.modals(ada, 1)[0], "approve", func(p map[string]any) { action(p)["block_id"] = string(s.ID) + ":1:" + old })
+	h.inView(h.modals(1)[0], "approve", func(p map[string]any) { action(p)["block_id"] = string(s.ID) + ":1:" + old })
 	if got := h.state(s).State; got != gate.Pending {
 		t.Errorf("it is %s", got)
 	}
-	modal := h.modals(ada, 1)[0]
+	modal := h.modals(1)[0]
 	wants(t, modal.Read(), "This card is more than 30 minutes old.", "[Show again]")
-	h.inView(ada, modal, "command:10", nil)
-	wants(t, h.modals(ada, 1)[0].Read(), "[Approve] [Deny] [Ask]")
+	h.inView(modal, "command:10", nil)
+	wants(t, h.modals(1)[0].Read(), "[Approve] [Deny] [Ask]")
 }
 
 // TestACardThatCameTooLateForItsModal is found on the tab, and decides there.
@@ -109,11 +110,11 @@ func TestACardThatCameTooLateForItsModal(t *testing.T) {
 	s := h.asks("deploy", nil)
 	tab := h.opens(ada)
 	h.slack.FailNext("views.open", slacktest.Refused("expired_trigger_id"))
-	h.inView(ada, tab, "command:0", nil)
-	h.modals(ada, 0)
+	h.inView(tab, "command:0", nil)
+	h.modals(0)
 	wants(t, h.home(ada).Read(), "[Approve] [Deny] [Ask]")
-	h.inView(ada, h.home(ada), "deny", nil)
-	if _, err := h.slack.Submit(t.Context(), slacktest.Submission{View: h.modals(ada, 1)[0].ID}); err != nil {
+	h.inView(h.home(ada), "deny", nil)
+	if _, err := h.slack.Submit(t.Context(), slacktest.Submission{View: h.modals(1)[0].ID}); err != nil {
 		t.Fatal(err)
 	}
 	h.waits()
