@@ -66,8 +66,8 @@ func verbs() []verb {
 	return []verb{
 		{"pending", "pending [mine] [tool=glob] [rule=name] [key=name] [page N]", "what waits for people, yours first", []string{"list", "ls", "inbox", "queue"}, (*inquiry).pending},
 		{"show", "show ID", "one call in full, with its buttons", []string{"get", "view", "open"}, seeing("")},
-		{"approve", "approve ID", "the same; nothing is decided before you press", []string{"yes", "ok", "accept", "allow"}, seeing("Nothing is decided yet. Read the call, then press Approve.")},
-		{"deny", "deny ID", "the same; nothing is decided before you press", []string{"no", "reject", "refuse"}, seeing("Nothing is decided yet. Read the call, then press Deny.")},
+		{"approve", "approve ID", "the same; nothing is decided before you press", []string{"yes", "ok", "accept", "allow"}, seeing(gate.Approve)},
+		{"deny", "deny ID", "the same; nothing is decided before you press", []string{"no", "reject", "refuse"}, seeing(gate.Deny)},
 		{"answer", "answer ID text", "answer a question about a call of yours", []string{"reply"}, (*inquiry).answer},
 		{"history", "history [tool=glob] [rule=name] [key=name] [page N]", "what has ended, the newest first", []string{"log", "done"}, (*inquiry).history},
 		{"grants", "grants [page N]", "standing permissions", []string{"permissions"}, (*inquiry).grants},

@@ -115,8 +115,15 @@ func (q *inquiry) approval(ctx context.Context, verb, typed string, open bool) (
 	return gate.ID(id), otherwise
 }
 
-// seeing is a verb that shows a call with its buttons, after a word about them.
-func seeing(first string) func(q *inquiry, ctx context.Context, rest string) channels.Answer {
+// before is what somebody is told who typed a decision.
+var before = map[gate.Choice]string{
+	gate.Approve: "Nothing is decided yet. Read the call, then press Approve.",
+	gate.Deny:    "Nothing is decided yet. Read the call, then press Deny.",
+}
+
+// seeing is a verb that shows a call with its buttons; wanted is what somebody is
+// about to decide, if they said so.
+func seeing(wanted gate.Choice) func(q *inquiry, ctx context.Context, rest string) channels.Answer {
 	return func(q *inquiry, ctx context.Context, rest string) channels.Answer {
 		typed, _ := word(rest)
 		id, otherwise := q.approval(ctx, "show", typed, false)
@@ -134,13 +141,13 @@ func seeing(first string) func(q *inquiry, ctx context.Context, rest string) cha
 			q.Gate.Refused(gate.Principal{Key: q.voter.ID}, "show "+string(id))
 			return q.unread(ctx, err)
 		}
-		return q.card(ctx, &v, first)
+		return q.card(ctx, &v, wanted)
 	}
 }
 
 // card shows a call to somebody who may see it. Its buttons are for those who may
 // decide; the others are told why not.
-func (q *inquiry) card(ctx context.Context, v *gate.View, first string) channels.Answer {
+func (q *inquiry) card(ctx context.Context, v *gate.View, wanted gate.Choice) channels.Answer {
 	c := q.Clicks.Private.Draw(v, q.voter)
 	answer := channels.Answer{Card: c}
 	if v.Successor != "" {
@@ -157,8 +164,9 @@ func (q *inquiry) card(ctx context.Context, v *gate.View, first string) channels
 	}
 	if !c.Live() {
 		c.Proof = ""
-	} else if first != "" && v.State == gate.Pending {
-		answer.Lines = append(answer.Lines, first)
+	}
+	if wanted == gate.Approve && c.Approve || wanted == gate.Deny && c.Deny {
+		answer.Lines = append(answer.Lines, before[wanted])
 	}
 	if v.Asked() {
 		answer.Lines = append(answer.Lines, fmt.Sprintf("The person behind the call answers with: %s answer %s and the words.", commandName, gate.ShortID(string(v.ID))))

@@ -257,6 +257,8 @@ func TestCommandTexts(t *testing.T) {
 		types(zoe, "answer "+short(two)+" again")
 		c.decides(two, ada, gate.Approve, "", "")
 		types(ada, "show "+short(two))
+		types(ada, "approve "+short(two))
+		types(ada, "deny "+short(two))
 		types(ada, "pending rule=two")
 
 		c.decides(db, dora, gate.Deny, "", "wrong <!here> cluster")
