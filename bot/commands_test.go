@@ -133,7 +133,7 @@ func (c *counter) asks(tool string, change func(*gate.Request)) *gate.Snapshot {
 func (c *counter) name(id, name string) {
 	c.names[id] = id[:4] + name
 	c.names[gate.ShortID(id)] = name
-	c.names[strings.ToLower(gate.ShortID(id))] = strings.ToLower(name)
+	c.names[strings.ToLower(gate.ShortID(id))] = name // of digits alone it is the same
 }
 
 func (c *counter) decides(s *gate.Snapshot, v gate.Voter, k gate.Choice, scope gate.Scope, why string) {
