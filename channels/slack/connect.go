@@ -47,24 +47,36 @@ func (s *Slack) self(ctx context.Context) (*workspace, error) {
 	return s.here.get(ctx, "", func(ctx context.Context) (*workspace, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		who, err := s.client().AuthTestContext(ctx)
-		if err != nil || who.TeamID == "" {
+		w, err := s.authTest(ctx)
+		if err != nil {
 			return nil, s.notConnected(err)
-		}
-		w := &workspace{AuthTestResponse: who}
-		if header := who.Header.Get("X-OAuth-Scopes"); header != "" {
-			w.scopes = strings.Split(strings.ReplaceAll(header, " ", ""), ",")
 		}
 		if err := s.suits(w); err != nil {
 			return nil, err
 		}
-		bot, err := s.client().GetBotInfoContext(ctx, api.GetBotInfoParameters{Bot: who.BotID})
+		bot, err := s.client().GetBotInfoContext(ctx, api.GetBotInfoParameters{Bot: w.BotID})
 		if err != nil || bot.AppID == "" {
 			return nil, s.notConnected(err)
 		}
 		s.app.Store(&bot.AppID)
 		return w, nil
 	})
+}
+
+// authTest asks whose the token is, and what it may do.
+func (s *Slack) authTest(ctx context.Context) (*workspace, error) {
+	who, err := s.client().AuthTestContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if who.TeamID == "" {
+		return nil, errNeither
+	}
+	w := &workspace{AuthTestResponse: who}
+	if header := who.Header.Get("X-OAuth-Scopes"); header != "" {
+		w.scopes = strings.Split(strings.ReplaceAll(header, " ", ""), ",")
+	}
+	return w, nil
 }
 
 // appID is the app's id, empty until Slack has said it.

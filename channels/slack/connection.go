@@ -160,6 +160,9 @@ type frame struct {
 	Payload     json.RawMessage `json:"payload"`
 	Reason      string          `json:"reason"`
 	Connections int64           `json:"num_connections"`
+	Info        struct {
+		App string `json:"app_id"`
+	} `json:"connection_info"`
 }
 
 func (c *connection) take(ctx context.Context, raw []byte) {

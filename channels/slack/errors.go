@@ -35,11 +35,14 @@ var troubles = map[string]channels.Trouble{
 // slowDown is how long to wait where Slack does not say.
 const slowDown = 30 * time.Second
 
+// errNeither is an answer that Slack gives at times: no success, and no error.
+var errNeither = errors.New("slack answered neither yes nor no")
+
 // failed tells what an error of slack-go means. No error at all is Slack's
 // answer without one: nobody knows what it did.
 func failed(op string, err error) error {
 	if err == nil {
-		err = errors.New("slack answered neither yes nor no")
+		err = errNeither
 	}
 	e := &channels.Error{Op: op, Err: err}
 	e.Trouble, e.After = meaning(err)

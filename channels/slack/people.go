@@ -28,11 +28,7 @@ func (s *Slack) Members(ctx context.Context, group string) ([]string, error) {
 		return nil, err
 	}
 	return s.groups.get(ctx, group, func(ctx context.Context) ([]string, error) {
-		var options []api.GetUserGroupMembersOption
-		if here.EnterpriseID != "" {
-			options = append(options, api.GetUserGroupMembersOptionTeamID(here.TeamID))
-		}
-		users, err := s.client().GetUserGroupMembersContext(ctx, group, options...)
+		users, err := s.roster(ctx, here, group)
 		if err != nil {
 			return nil, failed("slack.Members", err)
 		}
@@ -41,6 +37,15 @@ func (s *Slack) Members(ctx context.Context, group string) ([]string, error) {
 		}
 		return users, nil
 	})
+}
+
+// roster lists the user ids of a group.
+func (s *Slack) roster(ctx context.Context, here *workspace, group string) ([]string, error) {
+	var options []api.GetUserGroupMembersOption
+	if here.EnterpriseID != "" {
+		options = append(options, api.GetUserGroupMembersOptionTeamID(here.TeamID))
+	}
+	return s.client().GetUserGroupMembersContext(ctx, group, options...)
 }
 
 func voterID(team, user string) string { return name + ":" + team + "/" + user }
@@ -58,20 +63,33 @@ func (s *Slack) voter(ctx context.Context, id string) (gate.Voter, error) {
 		return gate.Voter{}, err
 	}
 	v := gate.Voter{
-		ID: voterID(here.TeamID, u.ID), Name: cmp.Or(u.Profile.DisplayName, u.RealName, u.Name, u.ID),
-		Surface: name, Login: "platform",
+		ID: voterID(here.TeamID, u.ID), Name: called(u), Surface: name, Login: "platform",
+		Account: here.account(u),
 	}
-	switch {
-	case u.Deleted:
-		v.Account = gate.Deactivated
-	case u.IsBot || u.IsAppUser || u.ID == "USLACKBOT":
-		v.Account = gate.Bot
-	case u.IsStranger || !here.has(u):
-		v.Account, v.ID = gate.Outsider, voterID(u.TeamID, u.ID)
-	case u.IsRestricted || u.IsUltraRestricted:
-		v.Account = gate.Guest
+	if v.Account == gate.Outsider {
+		v.ID = voterID(u.TeamID, u.ID)
 	}
 	return v, nil
+}
+
+// account says what somebody is to this workspace.
+func (w *workspace) account(u *api.User) gate.Account {
+	switch {
+	case u.Deleted:
+		return gate.Deactivated
+	case u.IsBot || u.IsAppUser || u.ID == "USLACKBOT":
+		return gate.Bot
+	case u.IsStranger || !w.has(u):
+		return gate.Outsider
+	case u.IsRestricted || u.IsUltraRestricted:
+		return gate.Guest
+	}
+	return gate.Member
+}
+
+// called is what people call somebody.
+func called(u *api.User) string {
+	return cmp.Or(u.Profile.DisplayName, u.RealName, u.Name, u.ID)
 }
 
 // has reports whether somebody is of this workspace. In an organisation people

@@ -48,6 +48,11 @@ func Refused(code string) Fault {
 	return Fault{status: http.StatusOK, body: `{"ok":false,"error":` + strconv.Quote(code) + `}`}
 }
 
+// Page answers 200 with a page for people, as the proxies of hotels do.
+func Page(html string) Fault {
+	return Fault{status: http.StatusOK, body: html, header: http.Header{"Content-Type": {"text/html"}}}
+}
+
 // Held does what was asked at once and answers when until is closed.
 func Held(until <-chan struct{}) Fault { return Fault{hold: until} }
 

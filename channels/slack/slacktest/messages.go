@@ -205,7 +205,7 @@ func (s *Slack) writable(id string, public bool) (*conversation, error) {
 		return nil, refuse("messages_tab_disabled")
 	case conv.user != "" && s.users[conv.user].Deleted:
 		return nil, refuse("user_disabled") // not documented for posting
-	case conv.Restricted != "":
+	case conv.Restricted != "" && !slices.Contains(conv.Posters, BotUser):
 		return nil, refuse(conv.Restricted)
 	}
 	return conv, nil

@@ -36,6 +36,8 @@ type Config struct {
 	Patience   time.Duration    // real time that people wait for an answer; zero means 3 s
 	PingEvery  time.Duration    // real time between ping frames; zero means 5 s
 
+	SocketApp string // the app that the app token is of; empty means App
+
 	Listener net.Listener // nil means a port of this machine; [Pipes] for bubbles of synctest
 
 	NoRateLimits  bool
@@ -112,6 +114,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PingEvery == 0 {
 		c.PingEvery = 5 * time.Second
+	}
+	if c.SocketApp == "" {
+		c.SocketApp = App
 	}
 	return c
 }
@@ -271,6 +276,7 @@ func (s *Slack) authorise(r *http.Request, m method, a args) error {
 func (s *Slack) answerMethod(w http.ResponseWriter, name string, answer object, err error) {
 	s.mu.Lock()
 	w.Header().Set("X-OAuth-Scopes", strings.Join(s.scopes, ","))
+	w.Header().Set("Date", s.config.Now().UTC().Format(http.TimeFormat))
 	w.Header().Set("X-Accepted-OAuth-Scopes", strings.Join(s.methods[name].scopes, ","))
 	s.mu.Unlock()
 	status := http.StatusOK

@@ -85,7 +85,7 @@ func (s *Slack) openConnection(c *call) (object, error) {
 	ticket := s.id("ticket")
 	s.sockets.tickets[ticket] = c.now
 	ws := strings.Replace(s.server.URL, "http", "ws", 1)
-	return object{"url": ws + "/link/?ticket=" + ticket + "&app_id=" + App}, nil
+	return object{"url": ws + "/link/?ticket=" + ticket + "&app_id=" + s.config.SocketApp}, nil
 }
 
 // punch takes a ticket, which is good once and not for long.
@@ -115,7 +115,7 @@ func (s *Slack) serveSocket(w http.ResponseWriter, r *http.Request) {
 	sock.write.Lock() // nothing before the hello
 	n := s.admit(sock)
 	hello := object{
-		"type": "hello", "num_connections": n, "connection_info": object{"app_id": App},
+		"type": "hello", "num_connections": n, "connection_info": object{"app_id": s.config.SocketApp},
 		"debug_info": object{"host": "applink-slacktest", "build_number": 1, "approximate_connection_time": 18060},
 	}
 	if n == 0 {

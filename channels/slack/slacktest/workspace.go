@@ -29,9 +29,11 @@ type Channel struct {
 
 	Private    bool
 	Archived   bool
-	Shared     bool   // with another company
-	OrgShared  bool   // inside the organisation
-	Restricted string // the error that posting gets, such as restricted_action_read_only_channel
+	Shared     bool     // with another company,
+	Invited    bool     // which has been asked to share it
+	OrgShared  bool     // inside the organisation
+	Restricted string   // the error that posting gets, such as restricted_action_read_only_channel,
+	Posters    []string // except by these
 }
 
 // Group is a user group.
@@ -77,7 +79,7 @@ func (s *Slack) AddGroup(g Group) {
 func (s *Slack) AddChannel(ch Channel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ch.Members = slices.Clone(ch.Members)
+	ch.Members, ch.Posters = slices.Clone(ch.Members), slices.Clone(ch.Posters)
 	if s.channels[ch.ID] == nil {
 		s.channels[ch.ID] = &conversation{}
 	}
@@ -134,7 +136,11 @@ func (c *conversation) wire() object {
 		return o
 	}
 	o["name"], o["is_channel"], o["is_group"] = c.Name, !c.Private, false
-	o["is_private"], o["is_member"] = c.Private, c.has(BotUser)
+	o["is_private"], o["is_member"], o["is_pending_ext_shared"] = c.Private, c.has(BotUser), c.Invited
+	o["is_read_only"] = c.Restricted == "restricted_action_read_only_channel"
+	if c.Restricted != "" { // the kinds of members who may are not told apart here
+		o["properties"] = object{"posting_restricted_to": object{"type": []string{"admin"}, "user": append([]string{}, c.Posters...)}}
+	}
 	return o
 }
 
