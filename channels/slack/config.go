@@ -17,7 +17,7 @@ func (c *Config) Problems() (all []gate.Problem) {
 	if token := c.BotToken.Reveal(); token == "" {
 		bad("bot_token_file", "the bot token is missing: Slack app, OAuth & Permissions, Bot User OAuth Token")
 	} else if !strings.HasPrefix(token, "xoxb-") && !strings.HasPrefix(token, "xoxe.xoxb-") {
-		bad("bot_token_file", "this is no bot token: one begins with xoxb-")
+		bad("bot_token_file", "this is no bot token%s: one begins with xoxb-, and is under OAuth & Permissions, Bot User OAuth Token", insteadOf(token))
 	}
 	switch app := c.AppToken.Reveal(); {
 	case app == "" && !c.SigningSecret.Set():
@@ -25,7 +25,7 @@ func (c *Config) Problems() (all []gate.Problem) {
 	case app != "" && c.SigningSecret.Set():
 		bad("signing_secret_file", "an app receives over Socket Mode or over HTTP, never both; take one out")
 	case app != "" && !strings.HasPrefix(app, "xapp-"):
-		bad("app_token_file", "this is no app-level token: one begins with xapp-")
+		bad("app_token_file", "this is no app-level token%s: one begins with xapp-, and is under Basic Information, App-Level Tokens", insteadOf(app))
 	}
 	if c.Team != "" && !teamID.MatchString(c.Team) {
 		bad("team", "%q is no workspace's id; want one like T0ACME", c.Team)
@@ -34,6 +34,16 @@ func (c *Config) Problems() (all []gate.Problem) {
 		bad("api_url", "%q: want an address that ends in a slash, like https://slack-gov.com/api/", c.APIURL)
 	}
 	return all
+}
+
+// insteadOf says what a token is that is in the place of another one.
+func insteadOf(token string) string {
+	for begin, kind := range map[string]string{"xoxb-": "a bot's", "xoxp-": "a user's", "xapp-": "an app-level one", "xoxe-": "one to refresh others"} {
+		if strings.HasPrefix(token, begin) {
+			return " but " + kind
+		}
+	}
+	return ""
 }
 
 // What Slack's ids look like. They are written into cards and requests, so that

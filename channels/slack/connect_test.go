@@ -88,25 +88,31 @@ func TestConfigProblems(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cfg  slack.Config
 		want string // path of the one problem
+		says string
 	}{
-		"Socket Mode":                    {slack.Config{BotToken: bot, AppToken: app}, ""},
-		"HTTP":                           {slack.Config{BotToken: bot, SigningSecret: signing}, ""},
-		"a token that rotates":           {slack.Config{BotToken: secret.New("xoxe.xoxb-1"), AppToken: app}, ""},
-		"no bot token":                   {slack.Config{AppToken: app}, "bot_token_file"},
-		"a user's token":                 {slack.Config{BotToken: secret.New("xoxp-1"), AppToken: app}, "bot_token_file"},
-		"no way in":                      {slack.Config{BotToken: bot}, "app_token_file"},
-		"two ways in":                    {slack.Config{BotToken: bot, AppToken: app, SigningSecret: signing}, "signing_secret_file"},
-		"a bot token for the app's":      {slack.Config{BotToken: bot, AppToken: bot}, "app_token_file"},
-		"a name for the workspace":       {slack.Config{BotToken: bot, AppToken: app, Team: "acme"}, "team"},
-		"an address without its slash":   {slack.Config{BotToken: bot, AppToken: app, APIURL: "https://slack-gov.com/api"}, "api_url"},
-		"an address that is none":        {slack.Config{BotToken: bot, AppToken: app, APIURL: "slack/"}, "api_url"},
-		"an address that has both: fine": {slack.Config{BotToken: bot, AppToken: app, APIURL: "https://slack-gov.com/api/"}, ""},
+		"Socket Mode":                    {cfg: slack.Config{BotToken: bot, AppToken: app}},
+		"HTTP":                           {cfg: slack.Config{BotToken: bot, SigningSecret: signing}},
+		"a token that rotates":           {cfg: slack.Config{BotToken: secret.New("xoxe.xoxb-1"), AppToken: app}},
+		"no bot token":                   {cfg: slack.Config{AppToken: app}, want: "bot_token_file"},
+		"a user's token":                 {cfg: slack.Config{BotToken: secret.New("xoxp-1"), AppToken: app}, want: "bot_token_file", says: "but a user's: one begins with xoxb-"},
+		"no way in":                      {cfg: slack.Config{BotToken: bot}, want: "app_token_file"},
+		"two ways in":                    {cfg: slack.Config{BotToken: bot, AppToken: app, SigningSecret: signing}, want: "signing_secret_file"},
+		"a bot token for the app's":      {cfg: slack.Config{BotToken: bot, AppToken: bot}, want: "app_token_file", says: "but a bot's: one begins with xapp-"},
+		"a name for the workspace":       {cfg: slack.Config{BotToken: bot, AppToken: app, Team: "acme"}, want: "team"},
+		"an address without its slash":   {cfg: slack.Config{BotToken: bot, AppToken: app, APIURL: "https://slack-gov.com/api"}, want: "api_url"},
+		"an address that is none":        {cfg: slack.Config{BotToken: bot, AppToken: app, APIURL: "slack/"}, want: "api_url"},
+		"an address that has both: fine": {cfg: slack.Config{BotToken: bot, AppToken: app, APIURL: "https://slack-gov.com/api/"}},
+		"the app's token for the bot's":  {cfg: slack.Config{BotToken: app, AppToken: app}, want: "bot_token_file", says: "but an app-level one: one begins with xoxb-"},
+		"a token of no kind":             {cfg: slack.Config{BotToken: secret.New("hunter2"), AppToken: app}, want: "bot_token_file", says: "no bot token: one begins with xoxb-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var paths []string
 			for _, p := range tt.cfg.Problems() {
 				paths = append(paths, p.Path)
+				if !strings.Contains(p.Text, tt.says) {
+					t.Errorf("it says %q, want %q", p.Text, tt.says)
+				}
 				if strings.Contains(p.Text, "xo") && strings.Contains(p.Text, "-1") {
 					t.Errorf("a token is in %q", p.Text)
 				}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -176,7 +175,7 @@ type Failure struct {
 	Code   string // Slack's own word for a refusal, like invalid_auth; empty: there was no answer
 	Needed string // the scopes any of which would do, with missing_scope
 	Why    string // what is in the way of an answer; no secret is in it
-	Busy   bool   // Slack wants fewer questions
+	Down   bool   // Slack did answer, but nothing that anybody else could mend
 }
 
 // Error implements error.
@@ -211,13 +210,16 @@ func (s *Slack) ask(ctx context.Context, what func(context.Context) error) error
 // failure puts an error of slack-go in words that may be shown.
 func failure(err error) *Failure {
 	if refused, ok := errors.AsType[api.SlackErrorResponse](err); ok {
-		return &Failure{Code: refused.Err, Needed: refused.Needed, Busy: refused.Err == "ratelimited"}
+		return &Failure{Code: refused.Err, Needed: refused.Needed}
 	}
 	if _, ok := errors.AsType[*api.RateLimitedError](err); ok {
-		return &Failure{Code: "ratelimited", Busy: true}
+		return &Failure{Code: "ratelimited"}
 	}
 	if status, ok := errors.AsType[api.StatusCodeError](err); ok {
-		return &Failure{Why: fmt.Sprintf("it answers HTTP %d", status.Code), Busy: status.Code == http.StatusTooManyRequests}
+		return &Failure{Why: fmt.Sprintf("it answers HTTP %d", status.Code), Down: true}
+	}
+	if errors.Is(err, errNeither) {
+		return &Failure{Why: "it says neither yes nor no", Down: true}
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return &Failure{Why: "what answers is not Slack; a proxy may be in between"}
@@ -232,5 +234,5 @@ func failure(err error) *Failure {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &Failure{Why: "no answer in time"}
 	}
-	return &Failure{Why: strings.TrimPrefix(err.Error(), "slack ")}
+	return &Failure{Why: err.Error()}
 }

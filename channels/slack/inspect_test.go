@@ -257,11 +257,11 @@ func TestWhySlackCouldNotBeAsked(t *testing.T) {
 		want  slack.Failure
 	}{
 		"a refusal":                {slacktest.Refused("token_revoked"), slack.Failure{Code: "token_revoked"}},
-		"a refusal without reason": {slacktest.NoReason, slack.Failure{Why: "answered neither yes nor no"}},
+		"a refusal without reason": {slacktest.NoReason, slack.Failure{Why: "it says neither yes nor no", Down: true}},
 		"a page for people":        {slacktest.Page(page), slack.Failure{Why: "what answers is not Slack; a proxy may be in between"}},
-		"a Slack that is broken":   {slacktest.ServerError, slack.Failure{Why: "it answers HTTP 500"}},
-		"a limit without a time":   {slacktest.RateLimitedBare, slack.Failure{Why: "it answers HTTP 429", Busy: true}},
-		"a limit that says 200":    {slacktest.Refused("ratelimited"), slack.Failure{Code: "ratelimited", Busy: true}},
+		"a Slack that is broken":   {slacktest.ServerError, slack.Failure{Why: "it answers HTTP 500", Down: true}},
+		"a limit without a time":   {slacktest.RateLimitedBare, slack.Failure{Why: "it answers HTTP 429", Down: true}},
+		"a limit that says 200":    {slacktest.Refused("ratelimited"), slack.Failure{Code: "ratelimited"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

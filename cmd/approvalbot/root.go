@@ -58,7 +58,7 @@ func newRoot(p process) *cobra.Command {
 	add(root, groupServer, newDemo(p), newServe(p))
 	add(root, groupPeople, newPending(p), newShow(p), newApprove(p), newDeny(p), newGrants(p))
 	add(root, groupAgents, newRequest(p), newWait(p), newAnswer(p))
-	add(root, groupSetup, newKeys(p), newPolicy(p), newConfig(p), newStore(p), newVersion(p), newCompletion(p))
+	add(root, groupSetup, newKeys(p), newPolicy(p), newConfig(p), newDoctor(p), newStore(p), newVersion(p), newCompletion(p))
 	root.SetHelpCommand(newHelp())
 	root.SetHelpCommandGroupID(groupSetup)
 	root.SetArgs(p.args)
