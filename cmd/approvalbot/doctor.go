@@ -137,7 +137,7 @@ func (s screen) finding(f finding) error {
 		return err
 	}
 	if f.Fix != "" {
-		if err := s.line("%s%s", strings.Repeat(" ", fixIndent), s.folded(f.Fix, fixIndent)); err != nil {
+		if err := s.line("%s%s", strings.Repeat(" ", fixIndent), s.styled(cyan, s.folded(f.Fix, fixIndent))); err != nil {
 			return err
 		}
 	}

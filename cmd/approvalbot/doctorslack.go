@@ -147,12 +147,12 @@ func (d *slackDoctor) botToken(ctx context.Context) (usable, reached bool) {
 		return false, true
 	}
 	d.who = who
-	where := fmt.Sprintf("%s (%s)", who.TeamName, who.Team)
+	where := who.TeamName + " " + who.Team
 	if !who.Suits() {
 		d.fail(check, "take the token of an installation in "+d.cfg.Channels.Slack.Team+", or correct channels.slack.team", "it is of %s, and channels.slack.team wants %s", where, d.cfg.Channels.Slack.Team)
 		return false, true
 	}
-	d.ok(check, "@%s (%s) in %s, app %s", who.Name, who.User, where, cmp.Or(who.App, "not known without users:read"))
+	d.ok(check, "@%s %s in %s, app %s", who.Name, who.User, where, cmp.Or(who.App, "not known without users:read"))
 	return true, true
 }
 

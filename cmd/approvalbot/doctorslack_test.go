@@ -92,7 +92,7 @@ func TestDoctorSlackFindsNothingWhereAllIsWell(t *testing.T) {
 	t.Parallel()
 	r := newClinic(t, slacktest.Config{}).examine()
 	wantCode(t, r, exitOK)
-	const want = `ok    bot token       @approvalbot (U0BOT00001) in Acme (T0AAAAAA1), app A0AAAAAA1
+	const want = `ok    bot token       @approvalbot U0BOT00001 in Acme T0AAAAAA1, app A0AAAAAA1
 ok    scopes          nothing is missing
 ok    app token       connected over Socket Mode; nobody else is
 ok    clock           as Slack's
@@ -226,7 +226,7 @@ var tokenAilments = []ailment{
 	},
 	{
 		name: "a token of another workspace", changes: []string{"{slack: {bot", "{slack: {team: T0ELSE, bot"}, verdict: restToo,
-		says: "FAIL  bot token       it is of Acme (T0AAAAAA1), and channels.slack.team wants T0ELSE\n" +
+		says: "FAIL  bot token       it is of Acme T0AAAAAA1, and channels.slack.team wants T0ELSE\n" +
 			"take the token of an installation in T0ELSE, or correct channels.slack.team",
 	},
 	{
