@@ -99,13 +99,13 @@ func (a *Account) Group(ctx context.Context, id string) (users []string, err err
 
 // Conversation is a place for cards.
 type Conversation struct {
-	ID, Name        string // the name is empty for direct messages
-	Private, Direct bool
-	Archived        bool
-	Member          bool // the bot is in it
-	Shared          bool // another company reads it,
-	Invited         bool // or has been asked to
-	Restricted      bool // not everybody may post, and Slack does not name the bot among those who may
+	ID, Name   string
+	Private    bool
+	Archived   bool
+	Member     bool // the bot is in it
+	Shared     bool // another company reads it,
+	Invited    bool // or has been asked to
+	Restricted bool // not everybody may post, and Slack does not name the bot among those who may
 }
 
 // Conversation looks a conversation up.
@@ -120,7 +120,7 @@ func (a *Account) Conversation(ctx context.Context, id string) (Conversation, er
 			return errNeither
 		}
 		conv = Conversation{
-			ID: c.ID, Name: c.Name, Private: c.IsPrivate, Direct: c.IsIM, Archived: c.IsArchived, Member: c.IsMember || c.IsIM,
+			ID: c.ID, Name: c.Name, Private: c.IsPrivate, Archived: c.IsArchived, Member: c.IsMember,
 			Shared: c.IsExtShared, Invited: c.IsPendingExtShared, Restricted: c.IsReadOnly,
 		}
 		if p := c.Properties; p != nil && len(p.PostingRestrictedTo.Type)+len(p.PostingRestrictedTo.User) > 0 {

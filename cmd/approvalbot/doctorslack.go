@@ -132,11 +132,7 @@ func (d *slackDoctor) botToken(ctx context.Context) (usable, reached bool) {
 	if err != nil {
 		f := failure(err)
 		if f.Code == "" {
-			fix := "it is the network and not the token: let this machine reach " + d.host() + ", or set HTTPS_PROXY"
-			if f.Down {
-				fix = "it is Slack and not the token: see status.slack.com, and run this again"
-			}
-			d.fail(check, fix, "Slack could not be asked: %s", f.Why)
+			d.fail(check, outage(f, d.host()), "Slack could not be asked: %s", f.Why)
 			return false, false
 		}
 		t, ok := tokenTroubles[f.Code]
@@ -154,6 +150,14 @@ func (d *slackDoctor) botToken(ctx context.Context) (usable, reached bool) {
 	}
 	d.ok(check, "@%s %s in %s, app %s", who.Name, who.User, where, cmp.Or(who.App, "not known without users:read"))
 	return true, true
+}
+
+// outage is what to do where Slack gave no answer.
+func outage(f *slack.Failure, reach string) string {
+	if f.Down {
+		return "it is Slack and not the token: see status.slack.com, and run this again"
+	}
+	return "it is the network and not the token: let this machine reach " + reach + ", or set HTTPS_PROXY"
 }
 
 // host is where Slack is asked.
@@ -242,7 +246,7 @@ func (d *slackDoctor) socket(ctx context.Context) {
 	if err != nil {
 		f := failure(err)
 		if f.Code == "" {
-			d.fail(check, "it is the network and not the token: let this machine reach Slack's sockets (wss://*.slack.com, port 443), or set HTTPS_PROXY", "no connection over Socket Mode: %s", f.Why)
+			d.fail(check, outage(f, "Slack's sockets (wss://*.slack.com)"), "no connection over Socket Mode: %s", f.Why)
 			return
 		}
 		t, ok := socketTroubles[f.Code]
@@ -348,6 +352,10 @@ func onSlackOf(r *gate.Rule) string {
 // conversation looks at one. To operators nothing is shown that is not for others.
 func (d *slackDoctor) conversation(ctx context.Context, id, uses string, operators bool) {
 	const check = "conversation"
+	if strings.HasPrefix(id, "D") { // the bot may write there, and not look
+		d.ok(check, "%s (%s): direct messages, which are not looked at", id, uses)
+		return
+	}
 	invite := "/invite @" + d.who.Name
 	c, err := d.who.Conversation(ctx, id)
 	if err != nil {

@@ -307,8 +307,16 @@ var receivingAilments = []ailment{
 		says: "FAIL  app token       Socket Mode is switched off for the app (link_disabled)\nin the app's settings: Socket Mode, Enable Socket Mode",
 	},
 	{
-		name: "sockets that cannot be reached", before: func(d *clinic) { d.slack.Fail("apps.connections.open", 0, slacktest.Reset) }, verdict: oneFails,
-		says: "connection reset by peer\nit is the network and not the token: let this machine reach Slack's sockets (wss://*.slack.com, port 443), or set HTTPS_PROXY",
+		name: "sockets that cannot be reached", verdict: oneFails,
+		before: func(d *clinic) {
+			d.slack.Fail("apps.connections.open", 0, slacktest.Page(`{"ok":true,"url":"ws://127.0.0.1:1/link/?ticket=t0p"}`))
+		},
+		says: "FAIL  app token       no connection over Socket Mode: dial tcp 127.0.0.1:1: connect: connection refused\n" +
+			"it is the network and not the token: let this machine reach Slack's sockets (wss://*.slack.com), or set HTTPS_PROXY",
+	},
+	{
+		name: "sockets while Slack is broken", before: func(d *clinic) { d.slack.Fail("apps.connections.open", 0, slacktest.ServerError) }, verdict: oneFails,
+		says: "FAIL  app token       no connection over Socket Mode: it answers HTTP 500\nit is Slack and not the token: see status.slack.com, and run this again",
 	},
 	{
 		name: "an app token of another app", slack: slacktest.Config{SocketApp: "A0OTHER001"}, verdict: oneFails,
@@ -413,6 +421,10 @@ var conversationAilments = []ailment{
 	{
 		name: "one that Slack does not answer about", before: func(d *clinic) { d.slack.Fail("conversations.info", 0, slacktest.ServerError) }, verdict: "All is well, 3 warnings.",
 		says: "warn  conversation    C0PROD0001 (rule prod): could not be looked up: it answers HTTP 500\nrun this again in a minute",
+	},
+	{
+		name: "direct messages", changes: []string{"C0PROD0001", "D0ANN00001"}, verdict: "All is well.",
+		says: "ok    conversation    D0ANN00001 (rule prod): direct messages, which are not looked at",
 	},
 	{
 		name: "a name that would write on the terminal", before: prodIs(slacktest.Channel{Name: "p\x1b[31mrod\u202e", Archived: true}), verdict: oneFails,

@@ -27,6 +27,9 @@ func TestAuthTestTellsWhoTheBotIsAndWhatItMayDo(t *testing.T) {
 	if scopes := got.Header.Get("X-OAuth-Scopes"); !strings.HasPrefix(scopes, "chat:write,commands") {
 		t.Errorf("X-OAuth-Scopes = %q", scopes)
 	}
+	if date := got.Header.Get("Date"); date != w.clock.Now().UTC().Format(http.TimeFormat) {
+		t.Errorf("Date = %q, and the clock says %v", date, w.clock.Now())
+	}
 }
 
 // The requests are raw, because no client sends most of them.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/slack-go/slack"
 
 	"github.com/approvalbot/approvalbot/channels/slack/slacktest"
@@ -116,6 +117,34 @@ func TestConversations(t *testing.T) {
 			}
 			if got := (facts{ch.IsPrivate, ch.IsMember, ch.IsArchived, ch.IsExtShared}); got != tt.want {
 				t.Errorf("info = %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestARestrictedConversationSaysWhoMayPost(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		posters []string
+		err     string
+	}{
+		"nobody but admins": {nil, "restricted_action_read_only_channel"},
+		"somebody else":     {[]string{ada}, "restricted_action_read_only_channel"},
+		"the bot":           {[]string{ada, slacktest.BotUser}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, slacktest.Config{})
+			w.AddChannel(slacktest.Channel{ID: readOnly, Restricted: "restricted_action_read_only_channel", Posters: tt.posters, Invited: true, Members: []string{slacktest.BotUser}})
+			ch, err := w.api.GetConversationInfoContext(t.Context(), &slack.GetConversationInfoInput{ChannelID: readOnly})
+			if err != nil || ch.Properties == nil || !ch.IsReadOnly || !ch.IsPendingExtShared {
+				t.Fatalf("info = %+v, %v", ch, err)
+			}
+			if diff := cmp.Diff(tt.posters, ch.Properties.PostingRestrictedTo.User, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("who may post (-want +got):\n%s", diff)
+			}
+			if _, _, err := w.api.PostMessageContext(t.Context(), readOnly, text("x")); code(err) != tt.err {
+				t.Errorf("post = %v, want %q", err, tt.err)
 			}
 		})
 	}
