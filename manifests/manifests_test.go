@@ -293,24 +293,25 @@ var calls = map[string]struct {
 	method string
 	scopes []string
 }{
-	"AuthTestContext":               {"auth.test", nil},
-	"GetBotInfoContext":             {"bots.info", []string{"users:read"}},
-	"StartSocketModeContext":        {"apps.connections.open", nil}, // the app-level token has connections:write
-	"PostMessageContext":            {"chat.postMessage", []string{"chat:write"}},
-	"UpdateMessageContext":          {"chat.update", []string{"chat:write"}},
-	"PostEphemeralContext":          {"chat.postEphemeral", []string{"chat:write"}},
-	"DeleteMessageContext":          {"chat.delete", []string{"chat:write"}},
-	"OpenConversationContext":       {"conversations.open", []string{"im:write"}},
-	"GetConversationInfoContext":    {"conversations.info", []string{"channels:read", "groups:read"}},
-	"GetUsersInConversationContext": {"conversations.members", []string{"channels:read", "groups:read"}},
-	"GetConversationHistoryContext": {"conversations.history", []string{"channels:history", "groups:history", "im:history"}},
-	"GetConversationRepliesContext": {"conversations.replies", []string{"channels:history", "groups:history", "im:history"}},
-	"OpenViewContext":               {"views.open", nil},
-	"PushViewContext":               {"views.push", nil},
-	"UpdateViewContext":             {"views.update", nil},
-	"PublishViewContext":            {"views.publish", nil},
-	"GetUserInfoContext":            {"users.info", []string{"users:read"}},
-	"GetUserGroupMembersContext":    {"usergroups.users.list", []string{"usergroups:read"}},
+	"AuthTestContext":                {"auth.test", nil},
+	"GetBotInfoContext":              {"bots.info", []string{"users:read"}},
+	"StartSocketModeContext":         {"apps.connections.open", nil}, // the app-level token has connections:write
+	"PostMessageContext":             {"chat.postMessage", []string{"chat:write"}},
+	"PostMessageWithResponseContext": {"chat.postMessage", []string{"chat:write"}},
+	"UpdateMessageContext":           {"chat.update", []string{"chat:write"}},
+	"PostEphemeralContext":           {"chat.postEphemeral", []string{"chat:write"}},
+	"DeleteMessageContext":           {"chat.delete", []string{"chat:write"}},
+	"OpenConversationContext":        {"conversations.open", []string{"im:write"}},
+	"GetConversationInfoContext":     {"conversations.info", []string{"channels:read", "groups:read"}},
+	"GetUsersInConversationContext":  {"conversations.members", []string{"channels:read", "groups:read"}},
+	"GetConversationHistoryContext":  {"conversations.history", []string{"channels:history", "groups:history", "im:history"}},
+	"GetConversationRepliesContext":  {"conversations.replies", []string{"channels:history", "groups:history", "im:history"}},
+	"OpenViewContext":                {"views.open", nil},
+	"PushViewContext":                {"views.push", nil},
+	"UpdateViewContext":              {"views.update", nil},
+	"PublishViewContext":             {"views.publish", nil},
+	"GetUserInfoContext":             {"users.info", []string{"users:read"}},
+	"GetUserGroupMembersContext":     {"usergroups.users.list", []string{"usergroups:read"}},
 }
 
 // TestTheScopesCoverWhatIsCalled reads the code for methods of Slack's client.

@@ -175,6 +175,22 @@ func selfApproved(l *lab) string {
 	return string(gate.ReasonOf(err))
 }
 
+// homeTab says what Bo finds on the app's Home tab, who is in the default group.
+func homeTab(l *lab) string {
+	l.runs()
+	for _, e := range []map[string]any{{"type": "app_home_opened", "user": boOnSlack, "tab": "home"}} {
+		if _, err := l.slack.Event(l.t.Context(), e); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	l.svc.drained()
+	v, ok := l.slack.Home(boOnSlack)
+	if !ok {
+		return "empty"
+	}
+	return v.Read()
+}
+
 const (
 	toReview  = "review: {slack: " + review + "}\n"
 	onlyAnn   = "approvers: {default: [g], groups: {g: {slack_users: [" + annOnSlack + "]}}}\n"
@@ -196,6 +212,7 @@ var chatRows = []keyRow{
 	},
 	{slackPath + "team", onSlack("", ""), onSlack("bot_token_file: bot-token, signing_secret_file: signing, team: T0ELSE", ""), starts, [2]string{"taken", "wants T0ELSE"}},
 	{slackPath + "api_url", onSlack("bot_token_file: other-token, signing_secret_file: signing", ""), strings.Replace(onSlack("bot_token_file: other-token, signing_secret_file: signing", ""), "{slack}", "http://127.0.0.1:1", 1), starts, [2]string{"invalid_auth", "taken"}},
+	{slackPath + "home", onSlack("", ""), onSlack("bot_token_file: bot-token, signing_secret_file: signing, home: true", ""), homeTab, [2]string{"empty", "Nothing is pending"}},
 	{"review.*", onSlack("", toReview+rule("")), onSlack("", "review: {slack: "+prod+"}\n"+rule("")), shownIn, [2]string{review, prod}},
 	{"operators.*", onSlack("", toReview+"operators: {slack: "+opsRoom+"}\n"+rule("")), onSlack("", toReview+"operators: {slack: "+prod+"}\n"+rule("")), operatorsTold, [2]string{opsRoom, prod}},
 	{"approvers.groups.*.slack_users", onSlack("", toReview+rule("")+onlyAnn), onSlack("", toReview+rule("")+strings.Replace(onlyAnn, annOnSlack, boOnSlack, 1)), pressed(annOnSlack), [2]string{"Recorded", "You are not in g"}},

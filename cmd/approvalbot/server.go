@@ -33,7 +33,7 @@ type server struct {
 	listener net.Listener
 	handler  http.Handler
 	drain    func() // not ready any more; parked callers are answered
-	drained  func() // waits for what requests have left to be done
+	drained  func() // waits for what requests have left to be done; may be nil
 	parts    []part
 }
 
@@ -88,7 +88,9 @@ func (s *server) serve(ctx context.Context) error {
 		s.log.WarnContext(ctx, "some requests did not end in time", "err", err)
 		err = web.Close()
 	}
-	s.drained()
+	if s.drained != nil {
+		s.drained()
+	}
 	return err
 }
 
