@@ -76,7 +76,11 @@ func (c *Clicks) shown(ctx context.Context, k *channels.Click) (gate.Digest, err
 		c.adopt(ctx, k, here[0])
 		return gate.ParseDigest(here[0].Digest)
 	}
-	return gate.Digest{}, &gate.Error{Kind: gate.NotFound, Reason: gate.ReasonNotFound, Op: "bot.Press", Public: "This is not a card of an approval here. Nothing was decided."}
+	public := "This is not a card of an approval here. Nothing was decided."
+	if k.Ours { // this bot has posted it, and this installation knows nothing of it
+		public += " If the card is new, another approvalbot uses the same app: each needs one of its own."
+	}
+	return gate.Digest{}, &gate.Error{Kind: gate.NotFound, Reason: gate.ReasonNotFound, Op: "bot.Press", Public: public}
 }
 
 // adopt writes down a card that is known only by having been pressed, so that it

@@ -27,17 +27,18 @@ func TestEveryPressIsAnswered(t *testing.T) {
 		want  string
 		state gate.State
 	}{
-		"the first of two":              {tool: "two", by: ann, want: "Recorded (1 of 2).", state: gate.Pending},
-		"the second":                    {tool: "two", by: bo, first: gate.Approve, want: "Recorded. Approved by bo, waiting to run until", state: gate.Approved},
-		"a denial":                      {tool: "two", by: bo, first: gate.Approve, click: says(gate.Deny, "wrong cluster"), want: `Recorded. Denied by bo`, state: gate.Denied},
-		"a question":                    {tool: "two", by: bo, click: says(gate.NeedContext, "why?"), want: "Asked. The call waits for the agent's answer.", state: gate.Pending},
-		"a question without words":      {tool: "two", by: bo, click: says(gate.NeedContext, ""), want: "Write the question", state: gate.Pending},
-		"the same person again":         {tool: "two", by: ann, first: gate.Approve, want: "You already approved this; others must too.", state: gate.Pending},
-		"one who comes too late":        {tool: "held", by: bo, first: gate.Approve, want: "ann already approved this at", state: gate.Approved},
-		"a stranger":                    {tool: "held", by: stranger, want: "You are not in sre", state: gate.Pending},
-		"a card that is not ours":       {tool: "held", by: ann, click: func(k *channels.Click) { k.Ref.Message = "2" }, want: "This is not a card of an approval here.", state: gate.Pending},
-		"an approval that nobody knows": {tool: "held", by: ann, click: func(k *channels.Click) { k.Approval = "apr_01JNV4X3T2E6Q1Y5Z8A9B0C1D2" }, want: "This is not a card of an approval here.", state: gate.Pending},
-		"a scope that is not allowed":   {tool: "held", by: ann, click: func(k *channels.Click) { k.Scope = gate.Always }, want: `This rule does not allow "always"`, state: gate.Pending},
+		"the first of two":               {tool: "two", by: ann, want: "Recorded (1 of 2).", state: gate.Pending},
+		"the second":                     {tool: "two", by: bo, first: gate.Approve, want: "Recorded. Approved by bo, waiting to run until", state: gate.Approved},
+		"a denial":                       {tool: "two", by: bo, first: gate.Approve, click: says(gate.Deny, "wrong cluster"), want: `Recorded. Denied by bo`, state: gate.Denied},
+		"a question":                     {tool: "two", by: bo, click: says(gate.NeedContext, "why?"), want: "Asked. The call waits for the agent's answer.", state: gate.Pending},
+		"a question without words":       {tool: "two", by: bo, click: says(gate.NeedContext, ""), want: "Write the question", state: gate.Pending},
+		"the same person again":          {tool: "two", by: ann, first: gate.Approve, want: "You already approved this; others must too.", state: gate.Pending},
+		"one who comes too late":         {tool: "held", by: bo, first: gate.Approve, want: "ann already approved this at", state: gate.Approved},
+		"a stranger":                     {tool: "held", by: stranger, want: "You are not in sre", state: gate.Pending},
+		"a card that is not ours":        {tool: "held", by: ann, click: func(k *channels.Click) { k.Ref.Message = "2" }, want: "This is not a card of an approval here.", state: gate.Pending},
+		"an approval that nobody knows":  {tool: "held", by: ann, click: func(k *channels.Click) { k.Approval = "apr_01JNV4X3T2E6Q1Y5Z8A9B0C1D2" }, want: "This is not a card of an approval here.", state: gate.Pending},
+		"a card of another installation": {tool: "held", by: ann, click: func(k *channels.Click) { k.Approval, k.Ours = "apr_01JNV4X3T2E6Q1Y5Z8A9B0C1D2", true }, want: "This is not a card of an approval here. Nothing was decided. If the card is new, another approvalbot uses the same app", state: gate.Pending},
+		"a scope that is not allowed":    {tool: "held", by: ann, click: func(k *channels.Click) { k.Scope = gate.Always }, want: `This rule does not allow "always"`, state: gate.Pending},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
