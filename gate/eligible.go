@@ -118,7 +118,7 @@ func (p *Policy) unclear(a *Approval, v Voter) bool {
 			return false
 		}
 		if o.Voter.Person != "" {
-			return platform(o.Voter.ID) != platform(v.ID) && !p.joined(o.Voter.Person, platform(v.ID))
+			return !p.joined(o.Voter.Person, platform(v.ID))
 		}
 		return !p.apart(v, o.Voter.ID)
 	})

@@ -104,6 +104,8 @@ func TestWhoOfAChatMayDecide(t *testing.T) {
 		"a second vote of one person, by key":              {tool: "two", before: &ann, voter: key("ann"), why: gate.ReasonAlreadyDecided},
 		"a second person, by key":                          {tool: "two", before: &ann, voter: key("bo")},
 		"a known person after a stranger on Slack":         {tool: "two", before: &eve, voter: key("bo")},
+		"a person unknown to Slack after a stranger there": {tool: "two", before: &eve, voter: key("cy"), why: gate.ReasonIdentityUnclear},
+		"a key where an unknown key is said to ask":        {tool: "two", person: "key:unlisted", voter: key("bo"), why: gate.ReasonIdentityUnclear},
 		"a stranger after a known person":                  {tool: "two", before: &ann, voter: eve},
 		"a stranger after somebody who is known by a key":  {tool: "two", before: voterOf(key("bo")), voter: eve},
 		"a stranger after a key whose person Slack is not": {tool: "two", before: voterOf(gate.Voter{ID: "slack:T1/U1", Person: "cy"}), voter: gate.Voter{ID: "mattermost:x"}, why: gate.ReasonIdentityUnclear},
