@@ -160,7 +160,7 @@ func (s *Socket) Try(ctx context.Context) (Greeting, error) {
 			switch f.Type {
 			case "hello":
 				g = Greeting{App: f.Info.App, Connections: int(f.Connections)}
-				_ = ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(writeWithin))
+				hangUp(ws)
 				return nil
 			case "disconnect":
 				return api.SlackErrorResponse{Err: cmp.Or(f.Reason, "disconnect")}
@@ -168,6 +168,18 @@ func (s *Socket) Try(ctx context.Context) (Greeting, error) {
 		}
 	})
 	return g, err
+}
+
+// hangUp says goodbye and waits a little for Slack's answer, as leave does.
+func hangUp(ws *websocket.Conn) {
+	bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
+	_ = ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(goodbye))
+	_ = ws.SetReadDeadline(time.Now().Add(goodbye))
+	for {
+		if _, _, err := ws.ReadMessage(); err != nil {
+			return
+		}
+	}
 }
 
 // Failure is why Slack did not say what it was asked.
