@@ -320,7 +320,7 @@ func (d *slackDoctor) conversations(ctx context.Context) {
 	var ids []string
 	uses := map[string][]string{}
 	use := func(id, what string) {
-		if id == "" || slices.Contains(uses[id], what) {
+		if id == "" {
 			return
 		}
 		if uses[id] == nil {
