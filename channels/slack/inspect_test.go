@@ -228,7 +228,10 @@ func TestTryingAConnection(t *testing.T) {
 				if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 					o.Errorf("%v (-want +got):\n%s", err, diff)
 				}
-				o.open(was) // it is closed again
+				o.open(was) // it is closed again,
+				if said := o.slack.Goodbyes(); len(said) != 1 {
+					o.Errorf("of the connections, %v said goodbye", said)
+				}
 			})
 		})
 	}
