@@ -155,7 +155,7 @@ func Cut(s string, n int) (string, bool) {
 	head, tail := 0, total // in characters
 	headEnd, tailStart := 0, len(s)
 	for at, pos := 0, 0; at < len(s); {
-		u := unit.FindString(s[at:])
+		u := s[at : at+width(s[at:])]
 		at, pos = at+len(u), pos+utf8.RuneCountInString(u)
 		if pos <= room-room/3 {
 			head, headEnd = pos, at
@@ -166,6 +166,15 @@ func Cut(s string, n int) (string, bool) {
 		}
 	}
 	return s[:headEnd] + missing(tail-head) + s[tailStart:], true
+}
+
+// width is how many bytes the first unit of s has. Most are one: a plain letter
+// before another.
+func width(s string) int {
+	if s[0] < utf8.RuneSelf && s[0] != '\\' && (len(s) == 1 || s[1] < utf8.RuneSelf) {
+		return 1
+	}
+	return len(unit.FindString(s))
 }
 
 func missing(n int) string {
