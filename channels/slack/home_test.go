@@ -138,12 +138,13 @@ func TestEventsThatShowNothing(t *testing.T) {
 			t.Errorf("%v: %q, %v", e, o.Warning, err)
 		}
 	}
+	h.waits()
 	h.commands.Home = false
 	if o, err := h.slack.Event(t.Context(), map[string]any{"type": "app_home_opened", "user": ada, "tab": "home"}); err != nil || o.Warning != "" {
 		t.Errorf("%q, %v", o.Warning, err)
 	}
-	h.commands.Home = true
 	h.waits()
+	h.commands.Home = true
 	resp, err := http.Post(h.events, "application/json", strings.NewReader(`{"type":"url_verification","challenge":"x"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,10 @@ func TestAPressOutlivesTheReplicaThatTookIt(t *testing.T) {
 				go lives.Run(ctx)
 				<-time.After(10 * time.Second)
 				synctest.Wait()
-				if len(clicks) != 0 {
+				mu.Lock()
+				early := len(clicks)
+				mu.Unlock()
+				if early != 0 {
 					t.Error("it was taken over from a replica that may still live")
 				}
 				<-time.After(20 * time.Second)
