@@ -160,7 +160,7 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 	}
 	k := channels.Click{
 		Approval: id, Ref: channels.Ref{Place: name + ":" + in.Container.Channel, Message: in.Container.Message, Thread: in.Container.Thread},
-		Ours:  !in.Container.Private, // Slack brings this app only the presses of its own messages
+		Ours:  !in.Container.Private && in.View.ID == "", // Slack brings this app only the presses of its own messages
 		Proof: proof,
 		Nonce: strings.Join([]string{name, in.User.ID, in.Container.Message, a.At}, " "),
 	}
