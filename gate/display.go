@@ -155,8 +155,8 @@ func Cut(s string, n int) (string, bool) {
 	head, tail := 0, total // in characters
 	headEnd, tailStart := 0, len(s)
 	for at, pos := 0, 0; at < len(s); {
-		u := s[at : at+width(s[at:])]
-		at, pos = at+len(u), pos+utf8.RuneCountInString(u)
+		size := unitSize(s[at:])
+		at, pos = at+size, pos+utf8.RuneCountInString(s[at:at+size])
 		if pos <= room-room/3 {
 			head, headEnd = pos, at
 		}
@@ -168,9 +168,34 @@ func Cut(s string, n int) (string, bool) {
 	return s[:headEnd] + missing(tail-head) + s[tailStart:], true
 }
 
-// width is how many bytes the first unit of s has. Most are one: a plain letter
-// before another.
-func width(s string) int {
+// Pieces parts s into pieces of at most n characters (40 if n is less) that make
+// s again: behind a line's end if there is one in the last half of a piece, and
+// where Cut may part it.
+func Pieces(s string, n int) (all []string) {
+	n = max(n, smallestCut)
+	from, chars := 0, 0  // of the piece
+	line, lineAt := 0, 0 // its last line's end, and how many characters come before
+	for at := 0; at < len(s); {
+		size := unitSize(s[at:])
+		more := utf8.RuneCountInString(s[at : at+size])
+		if chars+more > n {
+			end, left := at, 0
+			if line > from && lineAt*2 >= n {
+				end, left = line, chars-lineAt
+			}
+			all = append(all, s[from:end])
+			from, chars = end, left
+		}
+		at, chars = at+size, chars+more
+		if s[at-1] == '\n' {
+			line, lineAt = at, chars
+		}
+	}
+	return append(all, s[from:])
+}
+
+// unitSize returns how many bytes the unit has that s begins with.
+func unitSize(s string) int {
 	if s[0] < utf8.RuneSelf && s[0] != '\\' && (len(s) == 1 || s[1] < utf8.RuneSelf) {
 		return 1
 	}

@@ -93,6 +93,36 @@ func TestCut(t *testing.T) {
 	}
 }
 
+func TestPiecesMakeTheTextAgain(t *testing.T) {
+	t.Parallel()
+	if got := Pieces("one\ntwo", 40); !slices.Equal(got, []string{"one\ntwo"}) {
+		t.Errorf("Pieces of a short text = %q", got)
+	}
+	line := strings.Repeat("x", 24) + "\n"
+	if got := Pieces(line+line+line, 40); !slices.Equal(got, []string{line, line, line}) {
+		t.Errorf("Pieces of lines = %q, want them parted at their ends", got)
+	}
+	if got := Pieces("x\n"+strings.Repeat("y", 80), 40); got[0] != "x\n"+strings.Repeat("y", 38) {
+		t.Errorf("Pieces = %q, want no piece that is nearly empty", got)
+	}
+	for _, in := range []string{
+		"", strings.Repeat(`\u202e`, 200), strings.Repeat(`\udb40\udc41`, 200), strings.Repeat(`\\`, 200), strings.Repeat("e\u0301", 200),
+		strings.Repeat("é", 200), strings.Repeat("x\n", 200), strings.Repeat("x", 200),
+	} {
+		for n := 40; n < 90; n++ {
+			all := Pieces(in, n)
+			if strings.Join(all, "") != in {
+				t.Fatalf("Pieces(%+q…, %d) = %q", in[:len(in)/200], n, all)
+			}
+			for _, p := range all {
+				if utf8.RuneCountInString(p) > n || !whole(in[:len(in)/200], p) {
+					t.Fatalf("Pieces(%+q…, %d) has %+q", in[:len(in)/200], n, p)
+				}
+			}
+		}
+	}
+}
+
 // whole reports whether s is made of whole units of one.
 func whole(one, s string) bool {
 	var units []string
@@ -218,6 +248,14 @@ func FuzzVisibleHidesNothingAndCanBeUndone(f *testing.F) {
 		}
 		if r, bad := harmful(Clean(s), ""); bad {
 			t.Errorf("Clean(%+q) holds %U", s, r)
+		}
+		if all := strings.Join(Pieces(Visible(s), 40), ""); all != Visible(s) {
+			t.Errorf("pieces of %+q are %+q", Visible(s), all)
+		}
+		for rest := s; rest != ""; rest = rest[unitSize(rest):] {
+			if got, want := unitSize(rest), len(unit.FindString(rest)); got != want {
+				t.Fatalf("%+q begins with a unit of %d bytes, want %d", rest, got, want)
+			}
 		}
 		short, cut := Cut(Visible(s), 50)
 		if n := utf8.RuneCountInString(short); n > 50 || cut != (short != Visible(s)) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/approvalbot/approvalbot/gate"
 )
 
@@ -217,6 +219,37 @@ func TestAPolicyNamesOnlyWhatPlatformsHave(t *testing.T) {
 			if got := strings.Join(paths, " "); got != tt.want {
 				t.Errorf("problems at %q (%v), want %q", got, problems, tt.want)
 			}
+		})
+	}
+}
+
+func TestWhomAGroupCanCall(t *testing.T) {
+	t.Parallel()
+	listed := func(id string) gate.Mention { return gate.Mention{Platform: gate.Slack, Kind: gate.KindUser, ID: id} }
+	group := func(id string) gate.Mention {
+		return gate.Mention{Platform: gate.Slack, Kind: gate.KindUserGroup, ID: id}
+	}
+	for name, want := range map[string][]gate.Mention{
+		"listed": {listed("T2/U7"), listed("U1"), listed("U2"), listed("U5"), listed("U6"), listed("U9")},
+		"keys":   nil,
+		"group":  {group("S1")},
+		"broken": {group("S0")}, // nobody is asked who is in it
+		"either": {listed("U1"), group("S0")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range onSlack(t).Rules() {
+				for _, g := range r.Groups {
+					if g.Name != name {
+						continue
+					}
+					if diff := cmp.Diff(want, g.Mentions()); diff != "" {
+						t.Errorf("Mentions (-want +got):\n%s", diff)
+					}
+					return
+				}
+			}
+			t.Fatal("no such group")
 		})
 	}
 }

@@ -56,6 +56,29 @@ func (g *Group) Accounts(ctx context.Context, platform string) (ids []string) {
 	return ids
 }
 
+// Mention is somebody whom a platform can call, or a group that it keeps.
+type Mention struct {
+	Platform string
+	Kind     Kinship
+	ID       string // "U1", "T2/U1", "S1"
+}
+
+// Mentions returns who of the group can be called where: the accounts that are
+// listed by id, and groups by their own. It asks no platform.
+func (g *Group) Mentions() (all []Mention) {
+	for _, m := range g.Members {
+		switch m := m.(type) {
+		case userMembers:
+			for _, id := range slices.Sorted(maps.Keys(m.ids)) {
+				all = append(all, Mention{m.platform, KindUser, id})
+			}
+		case rosterMembers:
+			all = append(all, Mention{m.platform, KindUserGroup, m.group})
+		}
+	}
+	return all
+}
+
 // keyMembers are holders of approver keys: identities by voter id ("key:ann").
 type keyMembers map[string]string
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -123,3 +124,9 @@ func mark(raw json.RawMessage) json.RawMessage {
 	}
 	return json.RawMessage(fmt.Sprintf(`"[redacted, %d character%s]"`, n, plural))
 }
+
+var marked = regexp.MustCompile(`^\[redacted, [0-9]+ characters?\]$`)
+
+// Covered reports whether a string of arguments for display stands for one that
+// is redacted.
+func Covered(value string) bool { return marked.MatchString(value) }

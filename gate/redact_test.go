@@ -107,3 +107,18 @@ func FuzzRedacted(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatIsCoveredIsKnown(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]bool{`"x"`: true, `"secret"`: true, `{"a":1}`: true, `""`: true} {
+		var shown string
+		if err := json.Unmarshal(mark(json.RawMessage(raw)), &shown); err != nil || Covered(shown) != want {
+			t.Errorf("%s is shown as %q: covered %t, %v", raw, shown, Covered(shown), err)
+		}
+	}
+	for _, text := range []string{"", "redacted", "[redacted, x characters]", "x [redacted, 1 character]"} {
+		if Covered(text) {
+			t.Errorf("%q counts as covered", text)
+		}
+	}
+}

@@ -285,8 +285,7 @@ func StateLine(a *Approval, p Progress, c Clock) string {
 	switch a.State {
 	case Pending:
 		if a.Asked() {
-			q := a.Questions[len(a.Questions)-1]
-			return fmt.Sprintf("%s asks%s, waiting for the agent's answer", name(q.By), quoted(q.Text))
+			return asks(a) + ", waiting for the agent's answer"
 		}
 		if p.Need == 0 {
 			return "Waiting for a decision"
@@ -332,6 +331,32 @@ func StateLine(a *Approval, p Progress, c Clock) string {
 	default:
 		return "State unknown, not run"
 	}
+}
+
+// Dialogue says what approvers have asked and what they were answered: the last
+// of it, and how much there was. A question that still waits is in the state line.
+func Dialogue(a *Approval) string {
+	n := len(a.Questions)
+	if n == 0 {
+		return ""
+	}
+	var lines []string
+	if n > 1 {
+		lines = append(lines, fmt.Sprintf("%d questions were asked; the last:", n))
+	}
+	if !a.Asked() {
+		lines = append(lines, asks(a))
+		if answer := Clean(a.Questions[n-1].Answer); answer != "" {
+			lines = append(lines, "Answer: \""+answer+"\"")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// asks is the last question.
+func asks(a *Approval) string {
+	q := a.Questions[len(a.Questions)-1]
+	return name(q.By) + " asks" + quoted(q.Text)
 }
 
 func again(a *Approval) string {

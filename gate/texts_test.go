@@ -217,6 +217,21 @@ func TestCardTexts(t *testing.T) {
 	} {
 		say(row.name, StateLine(with(row.state, row.change), two, c))
 	}
+	why, more := Question{By: "Ann", Text: "why now?"}, Question{By: "Bo", Text: "which one?", Answer: "the second <@U1>\u202e"}
+	for _, row := range []struct {
+		name  string
+		state State
+		asked []Question
+	}{
+		{"dialogue, nothing asked", Pending, nil},
+		{"dialogue, one question waits", Pending, []Question{why}},
+		{"dialogue, the second waits", Pending, []Question{more, why}},
+		{"dialogue, answered", Pending, []Question{more}},
+		{"dialogue, the third answered", Pending, []Question{more, more, more}},
+		{"dialogue, never answered", Denied, []Question{why}},
+	} {
+		say(row.name, Dialogue(with(row.state, func(a *Approval) { a.Questions = row.asked })))
+	}
 	late := Press{Reason: ReasonAlreadyDecided, State: Executing, Who: "Bo", At: at(14), Clock: Clock{Now: at(15), In: time.UTC}}
 	say("press, recorded", PressText(Press{Progress: two}))
 	say("press, approved before", PressText(late))
