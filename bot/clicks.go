@@ -14,6 +14,7 @@ import (
 // Decider is what presses ask of the gate.
 type Decider interface {
 	Decide(ctx context.Context, d gate.Decision) (gate.Tally, error)
+	AnswerAs(ctx context.Context, v gate.Voter, id gate.ID, text string) error
 }
 
 // Clicks turns presses on cards into decisions. What a press answers for is the
@@ -41,7 +42,11 @@ func (c *Clicks) press(ctx context.Context, k channels.Click) (string, error) {
 	defer cancel()
 	var t gate.Tally
 	digest, err := c.shown(ctx, &k)
-	if err == nil {
+	switch {
+	case err != nil:
+	case k.Choice == channels.Reply:
+		err = c.Gate.AnswerAs(ctx, k.Voter, k.Approval, k.Reason)
+	default:
 		t, err = c.Gate.Decide(ctx, gate.Decision{
 			ID: k.Approval, Voter: k.Voter, Choice: k.Choice, Scope: k.Scope, Reason: k.Reason, Digest: digest, Nonce: k.Nonce,
 		})
@@ -107,6 +112,8 @@ func refusal(err error) string {
 func recorded(k channels.Click, t *gate.Tally) string {
 	a := &t.Approval
 	switch {
+	case k.Choice == channels.Reply:
+		return "Answered. The approvers see it on the card."
 	case k.Choice == gate.NeedContext:
 		return "Asked. The call waits for the agent's answer."
 	case !t.Settled:

@@ -31,6 +31,7 @@ func TestEveryPressIsAnswered(t *testing.T) {
 		"the second":                     {tool: "two", by: bo, first: gate.Approve, want: "Recorded. Approved by bo, waiting to run until", state: gate.Approved},
 		"a denial":                       {tool: "two", by: bo, first: gate.Approve, click: says(gate.Deny, "wrong cluster"), want: `Recorded. Denied by bo`, state: gate.Denied},
 		"a question":                     {tool: "two", by: bo, click: says(gate.NeedContext, "why?"), want: "Asked. The call waits for the agent's answer.", state: gate.Pending},
+		"an answer of an approver":       {tool: "two", by: bo, click: says(channels.Reply, "because"), want: "Only the person who asked for this call, or their agent, can answer.", state: gate.Pending},
 		"a question without words":       {tool: "two", by: bo, click: says(gate.NeedContext, ""), want: "Write the question", state: gate.Pending},
 		"the same person again":          {tool: "two", by: ann, first: gate.Approve, want: "You already approved this; others must too.", state: gate.Pending},
 		"one who comes too late":         {tool: "held", by: bo, first: gate.Approve, want: "ann already approved this at", state: gate.Approved},
@@ -111,6 +112,8 @@ func (b broken) Decide(ctx context.Context, _ gate.Decision) (gate.Tally, error)
 	}
 	return gate.Tally{}, b.err
 }
+
+func (b broken) AnswerAs(context.Context, gate.Voter, gate.ID, string) error { return b.err }
 
 func TestWhatIsBrokenIsSaidWithoutItsCause(t *testing.T) {
 	t.Parallel()

@@ -165,11 +165,14 @@ func (c *counter) told(a channels.Answer) string {
 	}
 	if k := a.Card; k != nil {
 		fmt.Fprintf(&b, "| %s\n", k.Title)
+		if k.Target != "" {
+			fmt.Fprintf(&b, "| Target: %s\n", k.Target)
+		}
 		for _, f := range k.Facts {
 			fmt.Fprintf(&b, "| %s: %s\n", f.Name, f.Value)
 		}
 		fmt.Fprintf(&b, "| %s\n| %s\n", strings.ReplaceAll(k.Args, "\n", "\n| "), k.Line)
-		for name, live := range map[string]bool{"approve": k.Approve, "deny": k.Deny, "ask": k.Ask, "take back": k.TakeBack} {
+		for name, live := range map[string]bool{"approve": k.Approve, "deny": k.Deny, "ask": k.Ask, "answer": k.Answer, "take back": k.TakeBack} {
 			if live && k.Proof == "" {
 				c.Errorf("a button without a proof: %s", name)
 			}

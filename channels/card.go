@@ -21,32 +21,48 @@ type Card struct {
 	Proof    string // that the one person who sees it was shown this call; empty: the card is one for everybody, and stored
 
 	Notification string // what a phone shows: never the arguments
-	Title        string // "hermes wants to run kubectl_apply"
-	Facts        []Fact // where it goes and who asks
+	Title        string // "hermes wants to run kubectl_apply", on one short line
+	Tool         string // its whole name, if that is too long for the title
+	Target       string // what it acts on, and
+	Server       string // where the tool lives; empty if nobody knows
+	Risk         string // as the rule has it; may be empty
+	Facts        []Fact // who asks, and under which rule
 	Intent       string // the agent's own words
 	Args         string // all of them, on as many lines as it takes
 	Redacted     bool   // some of Args is covered
+	Diff         string // how Args change texts; empty if they change none
+	Mention      []gate.Mention
 
-	Warning string // what to know before deciding
-	Line    string // how it stands
-	Silence string // what happens if nobody decides; empty if nothing waits
-	Link    string // the page that shows all of it; empty if there is none
+	Warning  string // what to know before deciding
+	Dialogue string // what was asked and answered; empty if nothing was
+	Line     string // how it stands
+	Silence  string // what happens if nobody decides; empty if nothing waits
+	Settled  bool   // people have decided, or nobody will: Line is the news
+	Link     string // the page that shows all of it; empty if there is none
 
-	Approve, Deny, Ask, TakeBack bool // the live buttons
-	Scopes                       []Choice
-	Confirm                      string // to be confirmed with an approval
-	ReasonRequired               bool   // with a denial
+	Approve, Deny, Ask, Answer, TakeBack bool // the live buttons
+	Scopes                               []Choice
+	Confirm                              string // to be confirmed with an approval
+	ReasonRequired                       bool   // with a denial
 }
 
 // Fact is one line of what a card says about a call.
 type Fact struct{ Name, Value string }
 
-// Choice is a scope that an approver may choose, and what it would cover.
+// Choice is a scope that an approver may choose, what it would cover, and for how
+// long.
 type Choice struct {
 	Scope  gate.Scope
 	Name   string
 	Covers string
+	Lasts  string
 }
+
+// What a title shows of two names, in characters.
+const (
+	maxTitleAgent = 50
+	maxTitleTool  = 80
+)
 
 // Context is what a card needs to know beside the approval.
 type Context struct {
@@ -61,13 +77,14 @@ func NewCard(v *gate.View, x Context) *Card {
 	a, clock := &v.Approval, gate.Clock{Now: v.Now}
 	c := &Card{
 		Approval: a.ID, Rev: a.Rev, Digest: a.Digest,
-		Title: fmt.Sprintf("%s wants to run %s", gate.Visible(Agent(a)), gate.Visible(a.Call.Tool)),
+		Target: gate.Visible(a.Call.Target), Server: gate.Visible(a.Call.Server),
 		Facts: facts(a, v.Rule), Intent: gate.VisibleLines(a.Intent),
-		Args: gate.Pretty(x.Args), Redacted: x.Redacted,
-		Line: gate.StateLine(a, v.Progress, clock), Link: x.Link,
+		Args: gate.Pretty(x.Args), Redacted: x.Redacted, Diff: Diff(x.Args),
+		Dialogue: gate.Dialogue(a), Line: gate.StateLine(a, v.Progress, clock), Settled: a.State != gate.Pending, Link: x.Link,
 	}
-	if a.Discretionary {
-		c.Title = fmt.Sprintf("%s asks about %s", gate.Visible(Agent(a)), gate.Visible(a.Call.Tool))
+	c.title(a)
+	if v.Rule != nil {
+		c.Risk = v.Rule.Risk
 	}
 	c.Notification = fmt.Sprintf("%s. %s", c.Title, c.Line)
 	if a.State == gate.Pending {
@@ -80,20 +97,40 @@ func NewCard(v *gate.View, x Context) *Card {
 	return c
 }
 
+// title says who wants what. What it has no room for follows elsewhere.
+func (c *Card) title(a *gate.Approval) {
+	agent, cutAgent := gate.Cut(gate.Visible(Agent(a)), maxTitleAgent)
+	tool, cutTool := gate.Cut(gate.Visible(a.Call.Tool), maxTitleTool)
+	verb := "wants to run"
+	if a.Discretionary {
+		verb = "asks about"
+	}
+	c.Title = fmt.Sprintf("%s %s %s", agent, verb, tool)
+	if cutTool {
+		c.Tool = gate.Visible(a.Call.Tool)
+	}
+	if cutAgent {
+		c.Facts = slices.Insert(c.Facts, 0, Fact{"Agent", gate.Visible(Agent(a))})
+	}
+}
+
 func (c *Card) buttons(a *gate.Approval, rule *gate.Rule, now time.Time) {
 	switch {
 	case a.State == gate.Pending && rule == nil:
-		c.Deny, c.Warning = true, "The policy has changed since this was opened. It cannot be approved any more."
+		c.Deny, c.Answer, c.Warning = true, a.Asked(), "The policy has changed since this was opened. It cannot be approved any more."
 	case a.State == gate.Pending:
-		c.Approve, c.Deny, c.Ask = true, true, !a.Asked()
+		c.Approve, c.Deny, c.Ask, c.Answer = true, true, !a.Asked(), a.Asked()
 		c.Scopes, c.Confirm, c.ReasonRequired = Scopes(a, rule), Confirmation(a, rule, now), rule.ReasonRequired
+		for _, g := range rule.Mention {
+			c.Mention = append(c.Mention, g.Mentions()...)
+		}
 	case (a.State == gate.Approved || a.State == gate.Leased) && !a.Discretionary:
 		c.TakeBack = true
 	}
 }
 
 // Live reports whether there is anything to press.
-func (c *Card) Live() bool { return c.Approve || c.Deny || c.Ask || c.TakeBack }
+func (c *Card) Live() bool { return c.Approve || c.Deny || c.Ask || c.Answer || c.TakeBack }
 
 // Settle takes all buttons away.
 func (c *Card) Settle() {
@@ -106,17 +143,14 @@ func (c *Card) Body(n int) (text string, hides bool) { return gate.Cut(c.Args, n
 
 func facts(a *gate.Approval, rule *gate.Rule) []Fact {
 	all := []Fact{
-		{"Target", gate.Visible(a.Call.Target)},
-		{"Server", gate.Visible(a.Call.Server)},
 		{"For", gate.Visible(a.Requester.Person)},
-		{"Run", gate.Visible(a.Requester.Run)},
 		{"Key", gate.Visible(a.Requester.Key)},
 		{"Rule", gate.Visible(a.Rule)},
 	}
 	if rule != nil {
-		all = append(all, Fact{"Risk", rule.Risk}, Fact{"Decided by", Approvers(rule)})
+		all = append(all, Fact{"Decided by", Approvers(rule)})
 	}
-	all = append(all, Fact{"Call", a.Digest.Short()})
+	all = append(all, Fact{"Run", gate.Visible(a.Requester.Run)}, Fact{"Call", a.Digest.Short()})
 	return slices.DeleteFunc(all, func(f Fact) bool { return f.Value == "" })
 }
 
@@ -174,9 +208,9 @@ func Scopes(a *gate.Approval, rule *gate.Rule) []Choice {
 		return nil
 	}
 	all := []Choice{
-		{gate.Once, "Once", "this call, this time"},
-		{gate.Session, "This session", gate.Visible(a.Covers()) + ", while session " + gate.Visible(a.Requester.Session) + " lasts"},
-		{gate.Always, "Always", gate.Visible(a.Covers()) + ", in later sessions too, until it expires or is revoked"},
+		{gate.Once, "Once", "this call", "this time"},
+		{gate.Session, "This session", gate.Visible(a.Covers()), "only while this session lasts"},
+		{gate.Always, "Always", gate.Visible(a.Covers()), "later sessions too, until it expires or is revoked"},
 	}
 	return slices.DeleteFunc(all, func(o Choice) bool {
 		return o.Scope != gate.Once && !rule.Grants(o.Scope) || o.Scope == gate.Session && a.Requester.Session == ""

@@ -36,6 +36,23 @@ func rule(t *testing.T, c gate.RuleConfig) *gate.Rule {
 	return p.Rules()[0]
 }
 
+// anything is a platform that lets every id pass.
+type anything struct{ gate.Platform }
+
+func (anything) Check(gate.Kinship, string) error { return nil }
+
+// onSlack is a group of people on Slack.
+func onSlack(t *testing.T) *gate.Group {
+	t.Helper()
+	approvers := gate.ApproversConfig{Default: []string{"oncall"}, Groups: map[string]gate.GroupConfig{"oncall": {SlackUserGroups: []string{"S0ONCALL"}, SlackUsers: []string{"U0ANN", "T2/U0BO"}}}}
+	rules := []gate.RuleConfig{{Name: "r", Match: gate.MatchConfig{Tool: "*"}}}
+	p, problems := gate.NewPolicy(&gate.PolicyConfig{ToolGate: &gate.ToolGateConfig{Rules: rules}}, approvers, nil, nil, map[string]gate.Platform{gate.Slack: anything{}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return p.Rules()[0].Groups[0]
+}
+
 // view is a pending question of hermes, for two people to answer.
 func view(t *testing.T, args string) *gate.View {
 	t.Helper()
@@ -71,23 +88,35 @@ func told(name string, c *channels.Card) string {
 	}
 	fmt.Fprintf(&b, "%s\n", name)
 	line("phone", c.Notification)
+	for _, m := range c.Mention {
+		line("mention", fmt.Sprint(m))
+	}
 	line("title", c.Title)
+	line("tool", c.Tool)
+	line("target", c.Target)
+	line("server", c.Server)
+	line("risk", c.Risk)
 	for _, f := range c.Facts {
-		if name == "waiting inline" || f.Name == "Risk" || f.Name == "Decided by" { // the others are the same
+		if name == "waiting inline" || f.Name == "Agent" || f.Name == "Decided by" { // the others are the same
 			line("fact", f.Name+": "+f.Value)
 		}
 	}
 	line("intent", c.Intent)
 	line("args", c.Args)
+	line("diff", c.Diff)
 	line("warning", c.Warning)
+	line("asked", c.Dialogue)
+	if c.Settled {
+		line("settled", "yes")
+	}
 	line("line", c.Line)
 	line("silence", c.Silence)
 	line("confirm", c.Confirm)
 	for _, s := range c.Scopes {
-		line("scope", s.Name+": "+s.Covers)
+		line("scope", s.Name+": "+s.Covers+", "+s.Lasts)
 	}
 	var buttons []string
-	for name, live := range map[string]bool{"1 approve": c.Approve, "2 deny": c.Deny, "3 ask": c.Ask, "4 take back": c.TakeBack} {
+	for name, live := range map[string]bool{"1 approve": c.Approve, "2 deny": c.Deny, "3 ask": c.Ask, "4 answer": c.Answer, "5 take back": c.TakeBack} {
 		if live {
 			buttons = append(buttons, name)
 		}
@@ -118,6 +147,34 @@ func TestCards(t *testing.T) {
 			v := view(t, args)
 			v.Questions = []gate.Question{{By: "Ann", Text: "why now?"}}
 			return v
+		}},
+		{"asked for the third time", func(t *testing.T) *gate.View {
+			v := view(t, args)
+			v.Questions = []gate.Question{{By: "Bo", Text: "which?", Answer: "that one"}, {By: "Bo", Text: "sure?", Answer: "yes"}, {By: "Ann", Text: "why now?"}}
+			return v
+		}},
+		{"answered", func(t *testing.T) *gate.View {
+			v := view(t, args)
+			v.Questions = []gate.Question{{By: "Ann", Text: "why now?", Answer: "the shop is down <!channel>\u202e"}}
+			return v
+		}},
+		{"who is called", func(t *testing.T) *gate.View {
+			v := view(t, args)
+			v.Rule.Mention = []*gate.Group{onSlack(t)}
+			return v
+		}},
+		{"nobody is called any more", func(t *testing.T) *gate.View {
+			v := view(t, args)
+			v.Rule.Mention, v.State, v.By, v.Decided = []*gate.Group{onSlack(t)}, gate.Denied, "Ann", now
+			return v
+		}},
+		{"names that are too long for a title", func(t *testing.T) *gate.View {
+			v := view(t, args)
+			v.Call.Tool, v.Requester.Agent = "delete_"+strings.Repeat("x", 80)+"_all", "agent_"+strings.Repeat("y", 50)+"_seven"
+			return v
+		}},
+		{"an edit", func(t *testing.T) *gate.View {
+			return view(t, `{"path":"deploy.yaml","old_string":"replicas: 3\nimage: shop:1\n","new_string":"replicas: 30\nimage: shop:1\n"}`)
 		}},
 		{"high risk, scopes", func(t *testing.T) *gate.View {
 			v := view(t, args)

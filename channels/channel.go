@@ -89,6 +89,10 @@ func TroubleOf(err error) (t Trouble, after time.Duration) {
 // ClickFunc does what a press asks for and returns what only the presser sees.
 type ClickFunc func(context.Context, Click) (reply string)
 
+// Reply is the choice of a Click that answers an approver's question, which is no
+// vote.
+const Reply gate.Choice = "answer"
+
 // Click is a press of a button on a card, or what was typed into its dialog. The
 // channel has checked that it comes from the platform.
 type Click struct {
@@ -99,6 +103,6 @@ type Click struct {
 	Voter    gate.Voter // by the platform's stable id
 	Choice   gate.Choice
 	Scope    gate.Scope
-	Reason   string
+	Reason   string // of a denial; or the question, or the answer
 	Nonce    string // the same for a press that the platform delivers twice
 }

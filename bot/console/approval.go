@@ -24,6 +24,7 @@ type approvalPage struct {
 	Silence   string // what happens if nobody decides
 	Due       time.Time
 	Args      arguments
+	Diff      []string // lines; none if the arguments change no text
 	Rule      *gate.Rule
 	Approvers string
 	Timeline  []moment
@@ -121,6 +122,9 @@ func (c *Console) approvalPage(ctx context.Context, s *session, v gate.View) app
 	p.Now = v.Snapshot.Now
 	if rule != nil {
 		p.Approvers = channels.Approvers(rule)
+		if diff := channels.Diff(rule.Redacted(a.Call.RawArgs())); diff != "" {
+			p.Diff = strings.Split(diff, "\n")
+		}
 	}
 	p.Line = gate.StateLine(a, p.Progress, clock)
 	if a.State == gate.Pending {

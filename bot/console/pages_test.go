@@ -106,7 +106,7 @@ func TestTheApprovalPageSaysEverything(t *testing.T) {
 		"the agent runs it, once", string(id), v.Digest.Short(), v.Digest.String(),
 		"Opened by deploy-bot", "Asked by bo Is anyone", "Is anyone draining that node right now?", "No. The node ip-10-0-3-7 is healthy", "Approved by bo (sre, on api)",
 		"What the agent is told now WAITING, NOT RUN YET.",
-		"Once this call, this time", "This session any kubectl_delete on prod/payments-api, while session s-204 lasts", "Always any kubectl_delete on prod/payments-api, in later sessions too",
+		"Once this call, this time", "This session any kubectl_delete on prod/payments-api, only while this session lasts", "Always any kubectl_delete on prod/payments-api, later sessions too",
 	} {
 		if !strings.Contains(strings.NewReplacer(" (just now)", "", "Asked by bo "+gate.Clock{Now: v.Snapshot.Now}.Time(v.Questions[0].At), "Asked by bo").Replace(got.text), want) {
 			t.Errorf("nothing reads %q in:\n%s", want, got.text)
@@ -142,6 +142,28 @@ func TestOnlyWhatMayBeChosenIsOffered(t *testing.T) {
 		if !strings.Contains(got.body, tt.has) || strings.Contains(got.body, tt.hasNot) {
 			t.Errorf("%s: want %q and not %q in:\n%s", name, tt.has, tt.hasNot, got.body)
 		}
+	}
+}
+
+func TestAnEditIsShownAsADiff(t *testing.T) {
+	t.Parallel()
+
+	h := newHouse(t)
+	ann := h.as("ann-cli")
+	edit := request("deploy", "web", `{"old":"replicas: 3\nimage: shop","new":"replicas: 30\nimage: shop\u202e"}`)
+	got := ann.get(page(h.ask(edit).Approval.ID))
+	for _, want := range []string{"What it changes", "<bdi>-replicas: 3</bdi>\n<bdi>-image: shop</bdi>\n<bdi>&#43;replicas: 30</bdi>\n<bdi>&#43;image: shop\\u202e</bdi>\n"} {
+		if !strings.Contains(got.body, want) {
+			t.Errorf("nothing reads %q in:\n%s", want, got.body)
+		}
+	}
+	covered := request("db_write", "web", `{"old":"a","new":"b","password":{"old":"secret-1","new":"secret-2"}}`)
+	if got := ann.get(page(h.ask(covered).Approval.ID)); strings.Contains(got.body, "secret-") || !strings.Contains(got.body, "What it changes") {
+		t.Errorf("what is covered is compared:\n%s", got.body)
+	}
+	plain := request("deploy", "web", `{"new":"b"}`)
+	if got := ann.get(page(h.ask(plain).Approval.ID)); strings.Contains(got.body, "What it changes") {
+		t.Error("there is nothing to compare")
 	}
 }
 

@@ -75,7 +75,7 @@ func Waiting() *channels.Card {
 	return &channels.Card{
 		Approval: "apr_01JNV4X3T2E6Q1Y5Z8A9B0C1D2", Rev: 1,
 		Notification: "Approval needed: claude → deploy", Title: "claude wants to run deploy",
-		Facts:  []channels.Fact{{Name: "Target", Value: "prod"}, {Name: "Decided by", Value: "sre (3)"}},
+		Target: "prod", Facts: []channels.Fact{{Name: "Decided by", Value: "sre (3)"}},
 		Intent: "to clean up", Args: "{\n  \"n\": 1\n}",
 		Line: "Waiting for 1 of 1 (sre)", Silence: "If nobody decides by 12:34 UTC: not run.",
 		Approve: true, Deny: true, Ask: true,
@@ -233,7 +233,8 @@ func hostile(t *testing.T, d *Desk) {
 	for _, text := range Hostile {
 		c := Waiting()
 		c.Notification, c.Title, c.Intent, c.Args, c.Line, c.Warning = text, text, text, text, text, text
-		c.Facts = []channels.Fact{{Name: "Target", Value: text}, {Name: "For", Value: text}}
+		c.Tool, c.Target, c.Server, c.Risk, c.Diff, c.Dialogue = text, text, text, text, text, text
+		c.Facts = []channels.Fact{{Name: "For", Value: text}}
 		ref := d.post(t, d.Open, c)
 		if calls := d.seen(t, ref).Calls; len(calls) > 0 {
 			t.Errorf("%q calls %q", text, calls)
@@ -256,6 +257,7 @@ func large(t *testing.T, d *Desk) {
 	for _, text := range []string{strings.Repeat("x", 20_000), strings.Repeat("&<>\"\n", 4_000), strings.Repeat("→ä🙂", 7_000)} {
 		c := Waiting()
 		c.Notification, c.Title, c.Intent, c.Args, c.Warning = text, text, text, text, text
+		c.Tool, c.Target, c.Server, c.Diff, c.Dialogue = text, text, text, text, text
 		for range 12 {
 			c.Facts = append(c.Facts, channels.Fact{Name: "For", Value: text})
 		}
