@@ -37,15 +37,15 @@ func renderAnswer(a *channels.Answer) (text string, blocks []api.Block) {
 	if a.Card != nil {
 		text = strings.TrimSpace(text + "\n" + a.Card.Notification)
 	}
-	for row, args := maxRowText, maxArgs; row >= leastText; most, row, args = most/2, row/2, args/2 {
-		if blocks = drawAnswer(a, cut(top, most), row, args); fits(blocks) {
+	for row, rest := maxRowText, room(100); row >= leastText; most, row, rest = most/2, row/2, rest/2 {
+		if blocks = drawAnswer(a, cut(top, most), row, rest); fits(blocks) {
 			return fallback(text), blocks
 		}
 	}
 	return fallback(text), []api.Block{section(cut(top, maxLinesAbove)), section("The rest does not fit here; open it in the console.")}
 }
 
-func drawAnswer(a *channels.Answer, top string, row, args int) (blocks []api.Block) {
+func drawAnswer(a *channels.Answer, top string, row int, rest room) (blocks []api.Block) {
 	if top != "" {
 		blocks = append(blocks, section(top))
 	}
@@ -60,7 +60,7 @@ func drawAnswer(a *channels.Answer, top string, row, args int) (blocks []api.Blo
 		blocks = append(blocks, block)
 	}
 	if a.Card != nil {
-		blocks = append(blocks, draw(a.Card, args)...)
+		blocks = append(blocks, draw(a.Card, rest)...)
 	}
 	var buttons []api.BlockElement
 	for i, b := range a.Buttons[:min(len(a.Buttons), maxButtons)] {

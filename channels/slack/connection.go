@@ -222,22 +222,32 @@ func (c *connection) handle(ctx context.Context, f frame) {
 			log.ErrorContext(ctx, "panic", "stack", string(debug.Stack()))
 		}
 	}()
+	var answer []byte
 	if receive := c.socket.To.of(f.Type); receive == nil {
 		log.DebugContext(ctx, "a payload that nobody wants")
-	} else if err := receive(ctx, f.Payload); err != nil {
-		log.WarnContext(ctx, "a payload that is not understood", "err", err)
-		return
+	} else {
+		var err error
+		if answer, err = receive(ctx, f.Payload); err != nil {
+			log.WarnContext(ctx, "a payload that is not understood", "err", err)
+			return
+		}
 	}
-	if err := c.acknowledge(f.Envelope); err != nil {
+	if err := c.acknowledge(f.Envelope, answer); err != nil {
 		log.WarnContext(ctx, "a payload could not be acknowledged", "err", err)
 	}
 }
 
-func (c *connection) acknowledge(envelope string) error {
+// ack is what Slack is answered: that a payload has come, and what is to be shown.
+type ack struct {
+	Envelope string          `json:"envelope_id"`
+	Payload  json.RawMessage `json:"payload,omitempty"`
+}
+
+func (c *connection) acknowledge(envelope string, answer []byte) error {
 	c.write.Lock()
 	defer c.write.Unlock()
 	_ = c.ws.SetWriteDeadline(time.Now().Add(writeWithin))
-	err := c.ws.WriteJSON(map[string]string{"envelope_id": envelope})
+	err := c.ws.WriteJSON(ack{envelope, answer})
 	if err != nil {
 		_ = c.ws.Close() // and the reader sees it
 	}

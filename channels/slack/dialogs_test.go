@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/approvalbot/approvalbot/channels"
@@ -9,14 +8,27 @@ import (
 
 func TestModals(t *testing.T) {
 	t.Parallel()
-	metadata, err := json.Marshal(where{Approval: card().Approval, Ref: channels.Ref{Place: "slack:C0AAAAAA1", Message: "1700000000.000100"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for action, d := range dialogs {
-		t.Run(action, func(t *testing.T) {
+	w := where{Approval: card().Approval, Ref: channels.Ref{Place: "slack:C0AAAAAA1", Message: "1700000000.000100"}}
+	required := w
+	required.Required = true
+	for name, tt := range map[string]struct {
+		action string
+		card   *channels.Card
+		where  where
+	}{
+		"modal-deny":          {actDeny, full(), w},
+		"modal-deny-required": {actDeny, card(), required},
+		"modal-deny-unread":   {actDeny, nil, w},
+		"modal-ask":           {actAsk, long(), w},
+		"modal-answer":        {actAnswer, edit(), w},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden(t, "modal-"+action, modal(action, d, string(metadata)))
+			m, err := modal(tt.action, tt.card, tt.where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, m)
 		})
 	}
 }

@@ -12,3 +12,6 @@ func (s *Socket) DialWith(dial func(ctx context.Context, network, address string
 
 // Dialer is what connections are dialled with.
 var Dialer = dialer
+
+// Unanswered makes a receiver one whose payloads might be answered.
+var Unanswered = unanswered

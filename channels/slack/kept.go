@@ -68,7 +68,7 @@ func (p *Presses) again(ctx context.Context, press []byte) {
 	in := interaction{kept: press}
 	err := json.Unmarshal(press, &in)
 	if err == nil {
-		err = p.take(ctx, &in)
+		_, err = p.take(ctx, &in)
 	}
 	if err != nil { // it was understood when it was kept
 		p.Log.ErrorContext(ctx, "a press that was kept is not understood any more", "err", err)

@@ -32,6 +32,9 @@ type Presses struct {
 	SigningSecret secret.String
 	Kept          gate.Presses // what is not decided yet; nil keeps nothing
 	Log           *slog.Logger
+	// Card reads an approval as it is now, for dialogs and the full view. Without it
+	// dialogs say less, and there is no full view.
+	Card func(context.Context, gate.ID) (*channels.Card, error)
 
 	work sync.WaitGroup
 }
@@ -60,9 +63,15 @@ func (p *Presses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "want one payload", http.StatusBadRequest)
 		return
 	}
-	if err := p.Receive(r.Context(), []byte(form.Get("payload"))); err != nil {
+	answer, err := p.Receive(r.Context(), []byte(form.Get("payload")))
+	if err != nil {
 		p.Log.WarnContext(r.Context(), "a press that is not understood", "err", err)
 		http.Error(w, "not for this app", http.StatusForbidden)
+		return
+	}
+	if answer != nil {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(answer) // who has hung up is shown an error anyway
 	}
 }
 
@@ -97,11 +106,15 @@ type interaction struct {
 	View struct {
 		ID       string `json:"id"`
 		Type     string `json:"type"`
+		Hash     string `json:"hash"`
 		Callback string `json:"callback_id"`
 		Metadata string `json:"private_metadata"`
 		State    struct {
 			Values map[string]map[string]struct {
-				Value string `json:"value"`
+				Value  string `json:"value"`
+				Chosen struct {
+					Value string `json:"value"`
+				} `json:"selected_option"`
 			} `json:"values"`
 		} `json:"state"`
 	} `json:"view"`
@@ -110,27 +123,28 @@ type interaction struct {
 	at   spot   // where what comes of it is shown
 }
 
-// Receive takes one interaction, from HTTP or from a socket. It returns soon; an
-// error is about a payload that is none of ours.
-func (p *Presses) Receive(ctx context.Context, payload []byte) error {
+// Receive takes one interaction, from HTTP or from a socket. It returns soon, and
+// what Slack is to be answered, if anything; an error is about a payload that is
+// none of ours.
+func (p *Presses) Receive(ctx context.Context, payload []byte) (answer []byte, err error) {
 	var in interaction
 	if err := json.Unmarshal(payload, &in); err != nil {
-		return errors.New("payload: not JSON as Slack writes it")
+		return nil, errors.New("payload: not JSON as Slack writes it")
 	}
 	if !p.Slack.ours(in.User.ID, in.App) {
-		return errNotOurs
+		return nil, errNotOurs
 	}
 	return p.take(ctx, &in)
 }
 
-func (p *Presses) take(ctx context.Context, in *interaction) error {
+func (p *Presses) take(ctx context.Context, in *interaction) (answer []byte, err error) {
 	switch in.Type {
 	case "block_actions":
-		return p.pressed(ctx, in)
+		return nil, p.pressed(ctx, in)
 	case "view_submission":
 		return p.submitted(ctx, in)
 	}
-	return nil // closing a dialog decides nothing
+	return nil, nil // closing a dialog decides nothing
 }
 
 func (p *Presses) pressed(ctx context.Context, in *interaction) error {
@@ -145,8 +159,11 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 	case viewModal:
 		in.at.view = in.View.ID
 	}
-	if a.Action == actOpen {
+	switch a.Action {
+	case actOpen:
 		return nil // a link
+	case actBack, actOn:
+		return p.turn(ctx, in, a.Action)
 	}
 	if strings.HasPrefix(a.Action, actCommand) && p.Commands != nil {
 		p.Commands.pressed(ctx, in, a.Value)
@@ -171,8 +188,11 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 		k.Choice, k.Scope = gate.Approve, gate.Scope(a.Chosen.Value)
 	case actTakeBack:
 		k.Choice = gate.Deny
-	case actDeny, actAsk:
+	case actDeny, actAsk, actAnswer:
 		p.open(ctx, in, k, a.Action)
+		return nil
+	case actFull:
+		p.openFull(ctx, in, k)
 		return nil
 	default:
 		return errors.New("payload: an action of no card")

@@ -311,7 +311,7 @@ func FuzzReceive(f *testing.F) {
 			t.Error("somebody decided whom nobody could look up")
 			return ""
 		}}
-		_ = p.Receive(t.Context(), payload)
+		_, _ = p.Receive(t.Context(), payload)
 		p.Wait()
 	})
 }

@@ -3,6 +3,7 @@ package slack
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,20 +14,25 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// Slack's limits, in characters, a little below where it refuses.
+// Slack's limits and ours, in characters, a little below where it refuses.
 const (
-	maxFallback = 3000 // chat.update refuses more than 4,000
+	maxFallback = 3900   // chat.update refuses more than 4,000
+	maxCard     = 11_500 // of JSON; where Slack refuses is not documented, about 13,000 were seen
 	maxHeader   = 150
-	maxFact     = 300
-	maxFacts    = 10
+	maxSection  = 2900
+	maxArgs     = 1200 // on a card; the full view has the rest
+	maxDiff     = 1200
 	maxIntent   = 600
-	maxArgs     = 2900
-	maxContext  = 600
+	maxDialogue = 900
+	maxStatus   = 900
+	maxName     = 520 // of a tool, target or server: as long as they get
+	maxFact     = 120
+	maxFacts    = 900 // of all of them
+	maxRisk     = 40
+	maxWarning  = 400
 	maxConfirm  = 300
 	maxOption   = 75
-
-	maxBlocks = 12_000 // of JSON; where Slack refuses is not documented
-	leastArgs = 100
+	maxMentions = 20
 )
 
 // The actions of a card, as they come back in a press.
@@ -35,43 +41,83 @@ const (
 	actScope    = "approve_for"
 	actDeny     = "deny"
 	actAsk      = "ask"
+	actAnswer   = "answer"
+	actFull     = "full"
 	actTakeBack = "take_back"
 	actOpen     = "open" // a link; a press of it says nothing
 )
 
 // render draws a card as Block Kit, and as the text that phones and screen
-// readers take. It is pure: the same card gives the same bytes.
+// readers take. It is pure: the same card gives the same bytes. What the blocks may
+// measure together is less than what each may: characters that are sent as six take
+// the room of others.
 func render(c *channels.Card) (text string, blocks []api.Block) {
-	for most := maxArgs; ; most /= 2 {
-		if blocks = draw(c, most); fits(blocks) || most < leastArgs {
-			return fallback(c.Notification), blocks
+	for _, percent := range []room{100, 70, 50, 35, 25, 15, 8} {
+		if blocks = draw(c, percent); fits(blocks) {
+			break
 		}
 	}
+	return fallback(c.Notification), blocks
 }
 
-// draw is render with at most so many characters of the arguments.
-func draw(c *channels.Card, most int) (blocks []api.Block) {
-	blocks = append(blocks, api.NewHeaderBlock(plain(c.Title, maxHeader)))
+// fits reports whether blocks are small enough for one message.
+func fits(blocks []api.Block) bool {
+	b, err := json.Marshal(blocks)
+	return err == nil && utf8.RuneCount(b) <= maxCard
+}
+
+// room is how much of its most a part of a card may take, in percent.
+type room int
+
+func (r room) of(most int) int { return most * int(r) / 100 }
+
+func draw(c *channels.Card, r room) (blocks []api.Block) {
+	add := func(more ...api.Block) { blocks = append(blocks, more...) }
+	if who := callsTo(c); who != "" {
+		add(api.NewSectionBlock(api.NewTextBlockObject(api.MarkdownType, who, false, false), nil, nil))
+	}
+	add(api.NewHeaderBlock(plain(c.Title, maxHeader)))
+	if c.Settled {
+		add(section(cut(c.Line, r.of(maxStatus))))
+	}
 	if c.Warning != "" {
-		blocks = append(blocks, section("Careful: "+c.Warning))
+		add(section("⚠ Careful: " + cut(c.Warning, r.of(maxWarning))))
 	}
-	if len(c.Facts) > 0 {
-		blocks = append(blocks, facts(c.Facts))
+	goes, cutGoes := whither(c, r.of(maxName))
+	if goes != "" {
+		add(section(goes))
 	}
-	if c.Intent != "" {
-		blocks = append(blocks, section("In the agent's own words: “"+cut(c.Intent, maxIntent)+"”"))
+	args, cutArgs := c.Body(r.of(maxArgs))
+	diff, cutDiff := gate.Cut(c.Diff, r.of(maxDiff))
+	if diff != "" {
+		add(small("What it changes:"), preformatted("diff", diff))
 	}
-	body, hides := c.Body(most)
-	blocks = append(blocks, preformatted(body))
-	if note := hidden(c, hides); note != "" {
-		blocks = append(blocks, small(note))
+	if note := hidden(c, cutGoes || cutArgs, cutDiff); note != "" {
+		add(section(note))
+	} else if diff != "" {
+		add(small("All of the arguments:"))
 	}
-	status := c.Line
-	if c.Silence != "" {
-		status += "\n" + c.Silence
+	add(preformatted("args", args))
+	intent, cutIntent := gate.Cut(c.Intent, r.of(maxIntent))
+	if intent != "" {
+		add(quote("In the agent's own words:", intent))
 	}
-	blocks = append(blocks, section(cut(status, maxContext)))
-	if buttons := buttons(c, hides); len(buttons) > 0 {
+	said, cutSaid := gate.Cut(c.Dialogue, r.of(maxDialogue))
+	if said != "" {
+		add(section(said))
+	}
+	if status := status(c); status != "" {
+		add(section(cut(status, r.of(maxStatus))))
+	}
+	if rest := facts(c.Facts, r); rest != "" {
+		add(small(rest))
+	}
+	menu, missing := scopes(c)
+	if missing != "" {
+		add(small(missing))
+	}
+	hides := cutGoes || cutArgs || cutDiff || cutIntent || cutSaid
+	if row := buttons(c, r, menu, hides); len(row) > 0 {
 		// A menu has no room for the approval's id, so the block's own id tells it; a
 		// new one for each revision, because clients remember by it what was chosen. A
 		// card that is stored nowhere has its proof there.
@@ -79,23 +125,87 @@ func draw(c *channels.Card, most int) (blocks []api.Block) {
 		if c.Proof != "" {
 			id += ":" + c.Proof
 		}
-		blocks = append(blocks, api.NewActionBlock(id, buttons...))
+		add(api.NewActionBlock(id, row...))
 	}
 	return blocks
 }
 
-// fits reports whether blocks are small enough for one message.
-func fits(blocks []api.Block) bool {
-	b, err := json.Marshal(blocks)
-	return err == nil && utf8.RuneCount(b) <= maxBlocks
+// callsTo calls those whom the rule wants to be called, while there is something to
+// decide; a private card calls nobody. It is the one text on a card that Slack parses, so there is nothing in it
+// but ids. Slack calls people when a message is posted, not when it is changed.
+func callsTo(c *channels.Card) string {
+	var calls []string
+	for _, m := range c.Mention {
+		shape := ids[m.Kind]
+		if c.Settled || c.Proof != "" || m.Platform != name || shape == nil || !shape.MatchString(m.ID) {
+			continue
+		}
+		call := "<@" + m.ID[strings.LastIndexByte(m.ID, '/')+1:] + ">"
+		if m.Kind == gate.KindUserGroup {
+			call = "<!subteam^" + m.ID + ">"
+		}
+		if !slices.Contains(calls, call) && len(calls) < maxMentions {
+			calls = append(calls, call)
+		}
+	}
+	return strings.Join(calls, " ")
 }
 
-func buttons(c *channels.Card, hides bool) (all []api.BlockElement) {
-	if c.Approve && (!hides || c.Link != "") { // what nobody can see whole nobody can approve
+// whither says where the call goes and how bad that may be, each name in at most n
+// characters, and whether that hides any of it.
+func whither(c *channels.Card, n int) (text string, hides bool) {
+	name := func(s string) string {
+		s, cut := gate.Cut(s, n)
+		hides = hides || cut
+		return s
+	}
+	var lines []string
+	if c.Tool != "" {
+		lines = append(lines, "The tool is "+name(c.Tool))
+	}
+	switch {
+	case c.Target != "" && c.Server != "":
+		lines = append(lines, fmt.Sprintf("on %s (server %s)", name(c.Target), name(c.Server)))
+	case c.Target != "":
+		lines = append(lines, "on "+name(c.Target))
+	case c.Server != "":
+		lines = append(lines, "on server "+name(c.Server))
+	}
+	if c.Risk != "" {
+		lines = append(lines, "Risk: "+cut(c.Risk, maxRisk))
+	}
+	return strings.Join(lines, "\n"), hides
+}
+
+// status is how it stands and what silence means. Of a settled call that is said
+// above.
+func status(c *channels.Card) string {
+	lines := []string{c.Line, c.Silence}
+	if c.Settled {
+		lines = lines[1:]
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+func facts(all []channels.Fact, r room) string {
+	var out []string
+	for _, f := range all {
+		out = append(out, f.Name+": "+cut(f.Value, maxFact))
+	}
+	return cut(strings.Join(out, " · "), r.of(maxFacts))
+}
+
+// buttons are what can be pressed, with labels for screen readers where there is
+// room. Where a card does not show all, the full view is beside Approve: what nobody
+// can see whole nobody can approve.
+func buttons(c *channels.Card, r room, menu api.BlockElement, hides bool) (all []api.BlockElement) {
+	if r < 50 {
+		unnamed := *c
+		unnamed.Title = ""
+		c = &unnamed
+	}
+	if c.Approve {
 		all = append(all, approve(c))
-		if menu := scopes(c); menu != nil {
-			all = append(all, menu)
-		}
 	}
 	if c.Deny {
 		all = append(all, button(c, actDeny, "Deny").WithStyle(api.StyleDanger))
@@ -103,13 +213,22 @@ func buttons(c *channels.Card, hides bool) (all []api.BlockElement) {
 	if c.Ask {
 		all = append(all, button(c, actAsk, "Ask"))
 	}
-	if c.TakeBack {
-		all = append(all, button(c, actTakeBack, "Take back").WithStyle(api.StyleDanger))
+	if c.Answer {
+		all = append(all, button(c, actAnswer, "Answer"))
+	}
+	if hides {
+		all = append(all, button(c, actFull, "Show all"))
 	}
 	if c.Link != "" {
 		open := button(c, actOpen, "Open")
 		open.URL = c.Link
 		all = append(all, open)
+	}
+	if c.TakeBack {
+		all = append(all, button(c, actTakeBack, "Take back").WithStyle(api.StyleDanger))
+	}
+	if c.Approve && menu != nil {
+		all = append(all, menu)
 	}
 	return all
 }
@@ -122,26 +241,52 @@ func approve(c *channels.Card) api.BlockElement {
 	return b
 }
 
-// scopes is the menu of how far an approval may reach, nil if there is no choice.
-// What each would cover is its description, so that nobody grants what they did
-// not read: one that does not fit is not offered here.
-func scopes(c *channels.Card) api.BlockElement {
-	var options []*api.OptionBlockObject
+// scopes is the menu of how much longer an approval may reach than once, nil if
+// there is no choice. For how long is in it; what it would cover is in the question
+// that follows, so that nobody grants what they did not read. A scope for which there
+// is no room in either is missing, and the card says so.
+func scopes(c *channels.Card) (menu api.BlockElement, missing string) {
+	var (
+		offered []channels.Choice
+		options []*api.OptionBlockObject
+		lacks   []string
+	)
 	for _, s := range c.Scopes {
-		if utf8.RuneCountInString(s.Covers) <= maxOption {
-			options = append(options, api.NewOptionBlockObject(string(s.Scope), plain(s.Name, maxOption), plain(s.Covers, maxOption)))
+		wider := append(slices.Clip(offered), s)
+		switch {
+		case s.Scope == gate.Once: // that is Approve
+		case utf8.RuneCountInString(s.Lasts) > maxOption || utf8.RuneCountInString(question(c, wider)) > maxConfirm:
+			lacks = append(lacks, s.Name)
+		default:
+			offered = wider
+			options = append(options, api.NewOptionBlockObject(string(s.Scope), plain(s.Name, maxOption), plain(s.Lasts, maxOption)))
 		}
 	}
-	if len(options) < 2 {
-		return nil
+	if lacks != nil {
+		missing = "What it would cover is too long for Slack to ask about, so this cannot be chosen here: " + strings.Join(lacks, ", ") + "."
 	}
-	menu := api.NewOptionsSelectBlockElement(api.OptTypeStatic, plain("Approve for …", maxOption), actScope, options...)
-	question := "This lets later calls pass without asking."
+	if options == nil {
+		return nil, missing
+	}
+	list := api.NewOptionsSelectBlockElement(api.OptTypeStatic, plain("Approve for longer …", maxOption), actScope, options...)
+	list.Confirm = confirm(question(c, offered))
+	return list, missing
+}
+
+// question is what is asked before an approval for longer counts.
+func question(c *channels.Card, offered []channels.Choice) string {
+	lines := []string{"Later calls then pass without asking:"}
 	if c.Confirm != "" {
-		question = c.Confirm
+		lines = append([]string{c.Confirm}, lines...)
 	}
-	menu.Confirm = confirm(question)
-	return menu
+	same := !slices.ContainsFunc(offered, func(s channels.Choice) bool { return s.Covers != offered[0].Covers })
+	for _, s := range offered {
+		if same {
+			return strings.Join(append(lines, s.Covers), "\n")
+		}
+		lines = append(lines, s.Name+": "+s.Covers)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func confirm(text string) *api.ConfirmationBlockObject {
@@ -152,44 +297,55 @@ func confirm(text string) *api.ConfirmationBlockObject {
 // believe.
 func button(c *channels.Card, action, label string) *api.ButtonBlockElement {
 	b := api.NewButtonBlockElement(action, string(c.Approval), plain(label, maxOption))
-	b.AccessibilityLabel = cut(label+": "+c.Title, maxOption)
+	if c.Title != "" {
+		b.AccessibilityLabel = cut(label+": "+c.Title, maxOption)
+	}
 	return b
 }
 
-func hidden(c *channels.Card, hides bool) string {
+// hidden says what the reader of a card does not see of the call.
+func hidden(c *channels.Card, args, diff bool) string {
 	var notes []string
 	if c.Redacted {
 		notes = append(notes, "Some values are covered.")
 	}
+	where := "Show all"
+	if c.Link != "" {
+		where += " or Open"
+	}
 	switch {
-	case hides && c.Link != "":
-		notes = append(notes, "Not all of it fits here: open the full view before you approve.")
-	case hides:
-		notes = append(notes, "Not all of it fits here, so it cannot be approved here.")
+	case args && c.Approve:
+		notes = append(notes, "Not all of it fits here: press "+where+" before you approve.")
+	case args:
+		notes = append(notes, "Not all of it fits here: press "+where+".")
+	case diff:
+		notes = append(notes, "Of what it changes not all fits above; these are all of the arguments.")
 	}
 	return strings.Join(notes, " ")
 }
 
-func facts(all []channels.Fact) api.Block {
-	var fields []*api.TextBlockObject
-	for _, f := range all[:min(len(all), maxFacts)] {
-		fields = append(fields, plain(f.Name+": "+f.Value, maxFact))
-	}
-	return api.NewSectionBlock(nil, fields, nil)
-}
-
 func section(text string) api.Block {
-	return api.NewSectionBlock(plain(text, maxArgs), nil, nil)
+	return api.NewSectionBlock(plain(text, maxSection), nil, nil)
 }
 
-func small(text string) api.Block { return api.NewContextBlock("", plain(text, maxContext)) }
+func small(text string) api.Block { return api.NewContextBlock("", plain(text, maxSection)) }
 
-// preformatted is the one block for arguments: Slack parses nothing in it.
-func preformatted(text string) api.Block {
-	return api.NewRichTextBlock("args", &api.RichTextPreformatted{
-		Type:     api.RTEPreformatted,
-		Elements: []api.RichTextSectionElement{api.NewRichTextSectionTextElement(orEmpty(text), nil)},
-	})
+// preformatted is for arguments: Slack parses nothing in it.
+func preformatted(id, text string) api.Block {
+	return api.NewRichTextBlock(id, &api.RichTextPreformatted{Type: api.RTEPreformatted, Elements: verbatim(orEmpty(text))})
+}
+
+// quote is for the words of somebody whom nobody vouches for.
+func quote(whose, text string) api.Block {
+	return api.NewRichTextBlock("quote",
+		&api.RichTextSection{Type: api.RTESection, Elements: verbatim(whose)},
+		&api.RichTextQuote{Type: api.RTEQuote, Elements: verbatim(orEmpty(text))},
+	)
+}
+
+// verbatim is text in which Slack parses nothing.
+func verbatim(text string) []api.RichTextSectionElement {
+	return []api.RichTextSectionElement{api.NewRichTextSectionTextElement(text, nil)}
 }
 
 // plain is text in which nothing is parsed, emoji included.
@@ -211,5 +367,14 @@ func cut(text string, n int) string {
 }
 
 // fallback is text for phones. Slack looks for mentions in it, so its three
-// characters for that are escaped.
-func fallback(text string) string { return slackutilsx.EscapeMessage(orEmpty(cut(text, maxFallback))) }
+// characters for that are escaped, and then count as more.
+func fallback(text string) string {
+	n := maxFallback
+	for {
+		escaped := slackutilsx.EscapeMessage(orEmpty(cut(text, n)))
+		if utf8.RuneCountInString(escaped) <= maxFallback {
+			return escaped
+		}
+		n /= 2
+	}
+}

@@ -3,6 +3,7 @@ package slack
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -29,12 +30,14 @@ type Config struct {
 	Home              bool          `yaml:"home"`    // the app's Home tab shows what waits for people
 
 	HTTP *http.Client `yaml:"-"` // nil is one with a timeout
+	Log  *slog.Logger `yaml:"-"` // of what Slack finds fault with in a card; nil is nobody
 }
 
 // Slack is a channel in one workspace. It is safe for concurrent use.
 type Slack struct {
 	access atomic.Pointer[access]
 	http   *http.Client
+	log    *slog.Logger
 	url    string // of what stands in for Slack
 	team   string // that the configuration wants
 	here   memo[*workspace]
@@ -71,7 +74,11 @@ func New(c Config) *Slack {
 	if c.APIURL != "" {
 		options = append(options, api.OptionAPIURL(c.APIURL))
 	}
-	s := &Slack{http: client, url: c.APIURL, team: c.Team}
+	log := c.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	s := &Slack{http: client, log: log, url: c.APIURL, team: c.Team}
 	s.access.Store(&access{api.New(c.BotToken.Reveal(), options...), make(chan struct{})})
 	return s
 }
@@ -97,14 +104,17 @@ func conversation(place string) string { return strings.TrimPrefix(place, name+"
 // about marks a message as the card of an approval, for Find.
 const about = "approvalbot_card"
 
+// marked says of which approval a message is the card.
+func marked(c *channels.Card) api.MsgOption {
+	return api.MsgOptionMetadata(api.SlackMetadata{EventType: about, EventPayload: map[string]any{"id": string(c.Approval)}})
+}
+
 // message is what a card looks like, for post and update alike. chat.update takes
 // what it is not told again for its default.
-func message(c *channels.Card) []api.MsgOption {
-	text, blocks := render(c)
+func message(text string, blocks []api.Block) []api.MsgOption {
 	return []api.MsgOption{
 		api.MsgOptionText(text, false), // render has escaped it
 		api.MsgOptionBlocks(blocks...),
-		api.MsgOptionMetadata(api.SlackMetadata{EventType: about, EventPayload: map[string]any{"id": string(c.Approval)}}),
 		api.MsgOptionParse(false), api.MsgOptionLinkNames(false),
 		api.MsgOptionDisableLinkUnfurl(), api.MsgOptionDisableMediaUnfurl(),
 	}
@@ -115,15 +125,19 @@ func (s *Slack) Post(ctx context.Context, to gate.Conversation, c *channels.Card
 	if err := s.private(ctx, conversation(to.Place)); err != nil {
 		return channels.Ref{}, err
 	}
-	options := message(c)
-	if to.Thread != "" {
-		options = append(options, api.MsgOptionTS(to.Thread))
-	}
-	where, ts, m, err := s.client().PostMessageWithResponseContext(ctx, conversation(to.Place), options...)
-	if err != nil || ts == "" { // Slack can fail without an error
-		return channels.Ref{}, failed("slack.Post", err)
-	}
-	return channels.Ref{Place: name + ":" + where, Message: ts, Thread: m.ThreadTimestamp}, nil // none if what the thread began with is gone
+	var ref channels.Ref
+	err := s.deliver(ctx, c, func(options ...api.MsgOption) error {
+		if to.Thread != "" {
+			options = append(options, api.MsgOptionTS(to.Thread))
+		}
+		where, ts, m, err := s.client().PostMessageWithResponseContext(ctx, conversation(to.Place), options...)
+		if err != nil || ts == "" { // Slack can fail without an error
+			return failed("slack.Post", err)
+		}
+		ref = channels.Ref{Place: name + ":" + where, Message: ts, Thread: m.ThreadTimestamp} // none if what the thread began with is gone
+		return nil
+	})
+	return ref, err
 }
 
 // private refuses a conversation that another company reads, which would read the
@@ -158,11 +172,13 @@ func (s *Slack) private(ctx context.Context, id string) error {
 
 // Update implements channels.Channel.
 func (s *Slack) Update(ctx context.Context, ref channels.Ref, c *channels.Card) error {
-	_, ts, _, err := s.client().UpdateMessageContext(ctx, conversation(ref.Place), ref.Message, message(c)...)
-	if err != nil || ts == "" {
-		return failed("slack.Update", err)
-	}
-	return nil
+	return s.deliver(ctx, c, func(options ...api.MsgOption) error {
+		_, ts, _, err := s.client().UpdateMessageContext(ctx, conversation(ref.Place), ref.Message, options...)
+		if err != nil || ts == "" {
+			return failed("slack.Update", err)
+		}
+		return nil
+	})
 }
 
 // Say implements channels.Channel.

@@ -124,7 +124,6 @@ func TestTroubles(t *testing.T) {
 		"a broken connection":         {fault: slacktest.Reset, want: channels.Unknown},
 		"a fatal error":               {fault: slacktest.Refused("fatal_error"), want: channels.Unknown},
 		"a token that is revoked":     {fault: slacktest.Refused("token_revoked"), want: channels.Out},
-		"a mistake of ours":           {fault: slacktest.Refused("invalid_blocks"), want: channels.Broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

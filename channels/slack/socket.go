@@ -22,19 +22,28 @@ import (
 // Each returns soon: Slack waits for three seconds. An error says that a payload
 // is none of ours; it is then not acknowledged. What has no receiver is dropped.
 type Receivers struct {
-	Interactive, Command, Event func(ctx context.Context, payload []byte) error
+	Interactive    func(ctx context.Context, payload []byte) (answer []byte, err error) // an answer is JSON
+	Command, Event func(ctx context.Context, payload []byte) error
 }
 
-func (r *Receivers) of(kind string) func(ctx context.Context, payload []byte) error {
+func (r *Receivers) of(kind string) func(ctx context.Context, payload []byte) (answer []byte, err error) {
 	switch kind {
 	case "interactive":
 		return r.Interactive
 	case "slash_commands":
-		return r.Command
+		return unanswered(r.Command)
 	case "events_api":
-		return r.Event
+		return unanswered(r.Event)
 	}
 	return nil
+}
+
+// unanswered is a receiver that has nothing to say.
+func unanswered(receive func(ctx context.Context, payload []byte) error) func(context.Context, []byte) ([]byte, error) {
+	if receive == nil {
+		return nil
+	}
+	return func(ctx context.Context, payload []byte) ([]byte, error) { return nil, receive(ctx, payload) }
 }
 
 // Socket receives over Socket Mode, which needs no public URL. It keeps two

@@ -78,7 +78,7 @@ func (o *office) channel(appToken string) *slack.Slack {
 func (o *office) socket() *slack.Socket {
 	s := &slack.Socket{
 		Slack: o.channel(slacktest.AppToken), Log: slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		To: slack.Receivers{Interactive: o.receive("interactive"), Command: o.receive("command"), Event: o.receive("event")},
+		To: slack.Receivers{Interactive: slack.Unanswered(o.receive("interactive")), Command: o.receive("command"), Event: o.receive("event")},
 		Down: func(why string) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -342,7 +342,7 @@ func TestWhatIsNotAcknowledged(t *testing.T) {
 			t.Parallel()
 			inOffice(t, slacktest.Config{}, func(o *office) {
 				s := o.socket()
-				s.To.Interactive = tt.receive
+				s.To.Interactive = slack.Unanswered(tt.receive)
 				o.run(s)
 				o.open(2)
 				warning := o.press()
@@ -366,7 +366,7 @@ func TestPayloadsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	inOffice(t, slacktest.Config{}, func(o *office) {
 		s, hang := o.socket(), make(chan struct{})
-		s.To.Interactive = func(context.Context, []byte) error { <-hang; return nil }
+		s.To.Interactive = func(context.Context, []byte) ([]byte, error) { <-hang; return nil, nil }
 		o.run(s)
 		o.open(2)
 		all := make([]slacktest.Click, 200)
@@ -448,10 +448,10 @@ func TestAPressDuringARefresh(t *testing.T) {
 			t.Parallel()
 			inOffice(t, slacktest.Config{}, func(o *office) {
 				s, came, decide := o.socket(), make(chan struct{}, 1), make(chan struct{})
-				s.To.Interactive = func(ctx context.Context, p []byte) error {
+				s.To.Interactive = func(ctx context.Context, p []byte) ([]byte, error) {
 					came <- struct{}{}
 					<-decide
-					return o.receive("interactive")(ctx, p)
+					return nil, o.receive("interactive")(ctx, p)
 				}
 				o.run(s)
 				o.open(2)
@@ -888,10 +888,10 @@ func TestTheEndWaitsForWhatWasTaken(t *testing.T) {
 			t.Parallel()
 			inOffice(t, slacktest.Config{}, func(o *office) {
 				s, came, decide := o.socket(), make(chan context.Context, 1), make(chan struct{})
-				s.To.Interactive = func(ctx context.Context, _ []byte) error {
+				s.To.Interactive = func(ctx context.Context, _ []byte) ([]byte, error) {
 					came <- ctx
 					<-decide
-					return ctx.Err()
+					return nil, ctx.Err()
 				}
 				stop := o.run(s)
 				o.open(2)

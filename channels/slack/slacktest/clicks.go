@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,6 +22,7 @@ type Click struct {
 	User, Channel, TS string
 	View              string
 	Action            string // the action id
+	Option            string // the value of what is chosen, if the action is that of a menu
 	Block             string // the block id, where several have the action
 
 	To     string // the URL of a replica; empty: where SendTo says
@@ -73,10 +75,18 @@ func (s *Slack) press(c Click) (object, error) {
 		return nil, err
 	}
 	b, e := findButton(blocks, c.Block, c.Action)
+	if c.Option != "" {
+		b, e = findElement(blocks, c.Block, c.Action, "static_select")
+	}
 	if e == nil {
 		return nil, cannot("there is no button %q", c.Action)
 	}
 	action := object{"block_id": b["block_id"], "action_ts": stamp(s.config.Now())}
+	if c.Option != "" {
+		if action["selected_option"] = optionOf(e, c.Option); action["selected_option"] == nil {
+			return nil, cannot("%q is no option", c.Option)
+		}
+	}
 	for _, key := range []string{"action_id", "type", "text", "value", "style"} {
 		if e[key] != nil {
 			action[key] = e[key]
@@ -155,17 +165,31 @@ func (c *conversation) named() object {
 }
 
 func findButton(blocks []object, block, action string) (b, e object) {
+	return findElement(blocks, block, action, "button")
+}
+
+func findElement(blocks []object, block, action, kind string) (b, e object) {
 	for _, b := range blocks {
 		if block != "" && b["block_id"] != block {
 			continue
 		}
 		for _, e := range elementsOf(b) {
-			if e["type"] == "button" && e["action_id"] == action {
+			if e["type"] == kind && e["action_id"] == action {
 				return b, e
 			}
 		}
 	}
 	return nil, nil
+}
+
+// optionOf returns what can be chosen by its value, nil if there is none.
+func optionOf(e object, value string) any {
+	options, _ := e["options"].([]any)
+	i := slices.IndexFunc(options, func(v any) bool { o, _ := v.(object); return str(o, "value") == value })
+	if i < 0 {
+		return nil
+	}
+	return options[i]
 }
 
 // payload has what all interactions have.

@@ -98,13 +98,12 @@ func fillField(e object, value string) (object, error) {
 		}
 	case "static_select", "radio_buttons":
 		entry["selected_option"] = nil
-		options, _ := e["options"].([]any)
-		i := slices.IndexFunc(options, func(v any) bool { o, _ := v.(object); return str(o, "value") == value })
-		if value != "" && i < 0 {
+		option := optionOf(e, value)
+		if value != "" && option == nil {
 			return nil, cannot("%q is no option", value)
 		}
 		if value != "" {
-			entry["selected_option"] = options[i]
+			entry["selected_option"] = option
 		}
 	default:
 		return nil, cannot("the double cannot fill in a %s", kind)
