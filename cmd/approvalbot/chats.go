@@ -40,7 +40,7 @@ func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, 
 	outages := &bot.Outages{List: st.List, Posted: st.Posted, Log: log}
 	clicks := &bot.Clicks{Gate: g, Cards: st, Private: &bot.PrivateCards{Gate: g, Keys: cfg.Keyring, Card: draw}, Log: log}
 	desk := &roads{
-		press: clicks.Press, kept: st, outages: outages, log: log,
+		press: clicks.Press, card: reader(g, draw), kept: st, outages: outages, log: log,
 		commands: &bot.Commands{Gate: g, Clicks: clicks, Notes: map[string]string{cfg.Slack.Name(): slack.CommandNote}, Log: log},
 		dispatcher: &bot.Dispatcher{
 			Cards: st, Gate: g, Channels: map[string]channels.Channel{cfg.Slack.Name(): cfg.Slack},
@@ -57,6 +57,7 @@ func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, 
 // roads lead from chats into the house.
 type roads struct {
 	press      channels.ClickFunc
+	card       func(context.Context, gate.ID) (*channels.Card, error)
 	commands   *bot.Commands
 	dispatcher *bot.Dispatcher
 	outages    *bot.Outages
@@ -71,6 +72,7 @@ func (c *chats) slack(cfg *config.Loaded, r *roads) {
 	commands := &slack.Commands{Slack: cfg.Slack, Run: r.commands.Run, Home: cfg.Channels.Slack.Home, SigningSecret: key, Log: r.log}
 	presses := &slack.Presses{
 		Slack: cfg.Slack, Press: r.press, Private: r.commands.Press, Commands: commands, Kept: r.kept, SigningSecret: key, Log: r.log,
+		Card: r.card,
 	}
 	events := &slack.Events{
 		Slack: cfg.Slack, SigningSecret: key, Log: r.log,
@@ -156,5 +158,17 @@ func drawer(g *gate.Gate, publicURL string) func(*gate.View) *channels.Card {
 			x.Link = strings.TrimSuffix(publicURL, "/") + "/console/approvals/" + string(v.ID)
 		}
 		return channels.NewCard(v, x)
+	}
+}
+
+// reader draws an approval as it is now.
+func reader(g *gate.Gate, draw func(*gate.View) *channels.Card) func(context.Context, gate.ID) (*channels.Card, error) {
+	who := gate.Principal{Key: "approvalbot", Roles: []gate.Role{gate.RoleAuditor}}
+	return func(ctx context.Context, id gate.ID) (*channels.Card, error) {
+		v, err := g.Get(ctx, who, id)
+		if err != nil {
+			return nil, err
+		}
+		return draw(&v), nil
 	}
 }
