@@ -29,7 +29,7 @@ func (s *Slack) deliver(ctx context.Context, c *channels.Card, send func(...api.
 	if !ok || !ours[refused.Err] {
 		return first
 	}
-	s.log.ErrorContext(ctx, "slack refuses a card, so it is sent a minimal one",
+	s.Log.ErrorContext(ctx, "slack refuses a card, so it is sent a minimal one",
 		slog.String("approval", string(c.Approval)), slog.String("code", refused.Err), slog.String("at", pointers(refused)))
 	text, blocks = minimal(c)
 	options := message(text, blocks)

@@ -13,7 +13,6 @@ import (
 	"github.com/approvalbot/approvalbot/channels/slack"
 	"github.com/approvalbot/approvalbot/channels/slack/slacktest"
 	"github.com/approvalbot/approvalbot/gate"
-	"github.com/approvalbot/approvalbot/gate/secret"
 )
 
 // reads makes a desk know how the card stands.
@@ -393,9 +392,8 @@ func TestACardThatSlackFindsFaultWith(t *testing.T) {
 			t.Parallel()
 			s := workspace(t, slacktest.Config{})
 			var log strings.Builder
-			c := slack.New(slack.Config{
-				BotToken: secret.New(slacktest.BotToken), APIURL: s.URL() + "/api/", Log: slog.New(slog.NewTextHandler(&log, nil)),
-			})
+			c := channel(s)
+			c.Log = slog.New(slog.NewTextHandler(&log, nil))
 			s.FailNext("chat.postMessage", slacktest.Refused(code))
 			w := waiting()
 			w.Args = "secret-7"

@@ -30,14 +30,14 @@ type Config struct {
 	Home              bool          `yaml:"home"`    // the app's Home tab shows what waits for people
 
 	HTTP *http.Client `yaml:"-"` // nil is one with a timeout
-	Log  *slog.Logger `yaml:"-"` // of what Slack finds fault with in a card; nil is nobody
 }
 
 // Slack is a channel in one workspace. It is safe for concurrent use.
 type Slack struct {
+	Log *slog.Logger // of what Slack finds fault with in a card; set it before anything is posted
+
 	access atomic.Pointer[access]
 	http   *http.Client
-	log    *slog.Logger
 	url    string // of what stands in for Slack
 	team   string // that the configuration wants
 	here   memo[*workspace]
@@ -74,11 +74,7 @@ func New(c Config) *Slack {
 	if c.APIURL != "" {
 		options = append(options, api.OptionAPIURL(c.APIURL))
 	}
-	log := c.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	s := &Slack{http: client, log: log, url: c.APIURL, team: c.Team}
+	s := &Slack{Log: slog.New(slog.DiscardHandler), http: client, url: c.APIURL, team: c.Team}
 	s.access.Store(&access{api.New(c.BotToken.Reveal(), options...), make(chan struct{})})
 	return s
 }

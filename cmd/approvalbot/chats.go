@@ -36,6 +36,7 @@ func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, 
 	if err := meetSlack(ctx, cfg.Slack, log); err != nil {
 		return nil, err
 	}
+	cfg.Slack.Log = log
 	draw := drawer(g, cfg.PublicURL)
 	outages := &bot.Outages{List: st.List, Posted: st.Posted, Log: log}
 	clicks := &bot.Clicks{Gate: g, Cards: st, Private: &bot.PrivateCards{Gate: g, Keys: cfg.Keyring, Card: draw}, Log: log}
