@@ -180,7 +180,7 @@ func TestACardWhoseAnswerWasLostIsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		defer func() { _ = o.store.Close() }()
-		o.fake.Breaks(once("post", channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
+		o.fake.Breaks(once(channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
 		defer o.dispatches("a", o.fake)()
 		s := o.asks("held")
 		o.passes(5 * time.Second)

@@ -175,10 +175,10 @@ func always(err error) channeltest.Faults {
 	return func(string, string, int) channeltest.Fault { return channeltest.Fault{Err: err} }
 }
 
-// once is a fault of the first call of an operation.
-func once(op string, f channeltest.Fault) channeltest.Faults {
-	return func(o, _ string, n int) channeltest.Fault {
-		if o == op && n == 1 {
+// once is a fault of the first post.
+func once(f channeltest.Fault) channeltest.Faults {
+	return func(op, _ string, n int) channeltest.Fault {
+		if op == "post" && n == 1 {
 			return f
 		}
 		return channeltest.Fault{}
@@ -230,7 +230,7 @@ func TestDispatcher(t *testing.T) {
 			}
 		},
 		"a busy platform is obeyed": func(o *office) {
-			o.fake.Breaks(once("post", channeltest.Fault{Err: trouble(channels.Busy, 20*time.Second)}))
+			o.fake.Breaks(once(channeltest.Fault{Err: trouble(channels.Busy, 20*time.Second)}))
 			defer o.dispatches("a", o.fake)()
 			start := time.Now()
 			s := o.asks("held")
@@ -299,7 +299,7 @@ func TestDispatcher(t *testing.T) {
 			o.card(s.ID)
 		},
 		"a card whose post was never answered is found": func(o *office) {
-			o.fake.Breaks(once("post", channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
+			o.fake.Breaks(once(channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
 			defer o.dispatches("a", channeltest.Finding{Fake: o.fake})()
 			s := o.asks("held")
 			o.passes(5 * time.Second)
@@ -311,7 +311,7 @@ func TestDispatcher(t *testing.T) {
 			}
 		},
 		"where nobody can look, another is posted": func(o *office) {
-			o.fake.Breaks(once("post", channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
+			o.fake.Breaks(once(channeltest.Fault{Lost: trouble(channels.Unknown, 0)}))
 			defer o.dispatches("a", o.fake)()
 			o.asks("held")
 			o.passes(5 * time.Second)

@@ -142,6 +142,12 @@ func (p *Policy) apart(v Voter, name string) bool {
 // maxNames is how many people are named when somebody is sent to others.
 const maxNames = 3
 
+// onlyByID is what people of some accounts must know besides.
+var onlyByID = map[Account]string{
+	Guest:    "Guests decide only where a group lists them by id. ",
+	Outsider: "People of other workspaces decide only where a group lists them by id. ",
+}
+
 func notApprover(r *Rule, v Voter) error {
 	var groups, names []string
 	for _, g := range r.Groups {
@@ -155,11 +161,5 @@ func notApprover(r *Rule, v Voter) error {
 		}
 	}
 	text := PressText(Press{Reason: ReasonNotApprover, Progress: Progress{Groups: groups}, Names: names})
-	switch v.Account {
-	case Guest:
-		text = "Guests decide only where a group lists them by id. " + text
-	case Outsider:
-		text = "People of other workspaces decide only where a group lists them by id. " + text
-	}
-	return forbidden(ReasonNotApprover, text)
+	return forbidden(ReasonNotApprover, onlyByID[v.Account]+text)
 }

@@ -109,8 +109,8 @@ func TestWhoOfAChatMayDecide(t *testing.T) {
 		"a person unknown to Slack after a stranger there": {tool: "two", before: &eve, voter: key("cy"), why: gate.ReasonIdentityUnclear},
 		"a key where an unknown key is said to ask":        {tool: "two", person: "key:unlisted", voter: key("bo"), why: gate.ReasonIdentityUnclear},
 		"a stranger after a known person":                  {tool: "two", before: &ann, voter: eve},
-		"a stranger after somebody who is known by a key":  {tool: "two", before: voterOf(key("bo")), voter: eve},
-		"a stranger after a key whose person Slack is not": {tool: "two", before: voterOf(gate.Voter{ID: "slack:T1/U1", Person: "cy"}), voter: gate.Voter{ID: "mattermost:x"}, why: gate.ReasonIdentityUnclear},
+		"a stranger after somebody who is known by a key":  {tool: "two", before: new(key("bo")), voter: eve},
+		"a stranger after a key whose person Slack is not": {tool: "two", before: new(gate.Voter{ID: "slack:T1/U1", Person: "cy"}), voter: gate.Voter{ID: "mattermost:x"}, why: gate.ReasonIdentityUnclear},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -150,8 +150,6 @@ func TestWhoOfAChatMayDecide(t *testing.T) {
 		})
 	}
 }
-
-func voterOf(v gate.Voter) *gate.Voter { return &v }
 
 func TestOnlyWhoAskedAnswers(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package slack_test
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -114,7 +115,7 @@ func TestEventsAreTakenOnceAndFromSlackAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if resp.StatusCode != 401 || len(d.read()) != 1 {
+	if resp.StatusCode != http.StatusUnauthorized || len(d.read()) != 1 {
 		t.Errorf("one that Slack did not sign is answered %d", resp.StatusCode)
 	}
 	if _, err := d.events.Slack.Connect(t.Context()); err != nil {

@@ -87,34 +87,32 @@ func shownIn(l *lab) string {
 	return strings.Join(where, " ")
 }
 
-// pressed says what somebody is told who approves the card in review.
-func pressed(who string) func(*lab) string {
-	return func(l *lab) string {
-		l.runs()
-		l.asked()
-		var card slacktest.Message
-		soon(l.t, "a card", func() bool {
-			if all := l.slack.Messages(review); len(all) > 0 {
-				card = all[0]
-			}
-			return card.TS != ""
-		})
-		o, err := l.slack.Click(l.t.Context(), slacktest.Click{User: who, Channel: review, TS: card.TS, Action: "approve"})
-		if err != nil {
-			l.t.Fatal(err)
+// pressed says what Ann is told who approves the card in review.
+func pressed(l *lab) string {
+	l.runs()
+	l.asked()
+	var card slacktest.Message
+	soon(l.t, "a card", func() bool {
+		if all := l.slack.Messages(review); len(all) > 0 {
+			card = all[0]
 		}
-		if o.Status >= 400 {
-			return "refused"
-		}
-		var told string
-		soon(l.t, "an answer", func() bool {
-			if all := l.slack.Ephemerals(who); len(all) > 0 {
-				told = all[0].Read()
-			}
-			return told != ""
-		})
-		return told
+		return card.TS != ""
+	})
+	o, err := l.slack.Click(l.t.Context(), slacktest.Click{User: annOnSlack, Channel: review, TS: card.TS, Action: "approve"})
+	if err != nil {
+		l.t.Fatal(err)
 	}
+	if o.Status >= 400 {
+		return "refused"
+	}
+	var told string
+	soon(l.t, "an answer", func() bool {
+		if all := l.slack.Ephemerals(annOnSlack); len(all) > 0 {
+			told = all[0].Read()
+		}
+		return told != ""
+	})
+	return told
 }
 
 // socketed says whether the server opens sockets.
@@ -204,25 +202,29 @@ var chatRows = []keyRow{
 	{slackPath + "app_token", onSlack(`bot_token_file: bot-token, app_token: "${APP}"`, ""), onSlack(`bot_token_file: bot-token, app_token: "${BOT}"`, ""), socketed, [2]string{"a socket", "no app-level token"}},
 	{
 		slackPath + "signing_secret_file", onSlack("", toReview+rule("")+onlyAnn), onSlack("bot_token_file: bot-token, signing_secret_file: other-token", toReview+rule("")+onlyAnn),
-		pressed(annOnSlack), [2]string{"Recorded", "refused"},
+		pressed,
+		[2]string{"Recorded", "refused"},
 	},
 	{
 		slackPath + "signing_secret", onSlack(`bot_token_file: bot-token, signing_secret: "${SIGNING}"`, toReview+rule("")+onlyAnn),
-		onSlack(`bot_token_file: bot-token, signing_secret: "${BOT}"`, toReview+rule("")+onlyAnn), pressed(annOnSlack), [2]string{"Recorded", "refused"},
+		onSlack(`bot_token_file: bot-token, signing_secret: "${BOT}"`, toReview+rule("")+onlyAnn), pressed,
+		[2]string{"Recorded", "refused"},
 	},
 	{slackPath + "team", onSlack("", ""), onSlack("bot_token_file: bot-token, signing_secret_file: signing, team: T0ELSE", ""), starts, [2]string{"taken", "wants T0ELSE"}},
 	{slackPath + "api_url", onSlack("bot_token_file: other-token, signing_secret_file: signing", ""), strings.Replace(onSlack("bot_token_file: other-token, signing_secret_file: signing", ""), "{slack}", "http://127.0.0.1:1", 1), starts, [2]string{"invalid_auth", "taken"}},
 	{slackPath + "home", onSlack("", ""), onSlack("bot_token_file: bot-token, signing_secret_file: signing, home: true", ""), homeTab, [2]string{"empty", "Nothing is pending"}},
 	{"review.*", onSlack("", toReview+rule("")), onSlack("", "review: {slack: "+prod+"}\n"+rule("")), shownIn, [2]string{review, prod}},
 	{"operators.*", onSlack("", toReview+"operators: {slack: "+opsRoom+"}\n"+rule("")), onSlack("", toReview+"operators: {slack: "+prod+"}\n"+rule("")), operatorsTold, [2]string{opsRoom, prod}},
-	{"approvers.groups.*.slack_users", onSlack("", toReview+rule("")+onlyAnn), onSlack("", toReview+rule("")+strings.Replace(onlyAnn, annOnSlack, boOnSlack, 1)), pressed(annOnSlack), [2]string{"Recorded", "You are not in g"}},
+	{"approvers.groups.*.slack_users", onSlack("", toReview+rule("")+onlyAnn), onSlack("", toReview+rule("")+strings.Replace(onlyAnn, annOnSlack, boOnSlack, 1)), pressed, [2]string{"Recorded", "You are not in g"}},
 	{
 		"approvers.groups.*.slack_usergroups", onSlack("", toReview+rule("")+"approvers: {default: [g], groups: {g: {slack_usergroups: ["+sreGroup+"]}}}\n"),
-		onSlack("", toReview+rule("")+"approvers: {default: [g], groups: {g: {slack_usergroups: [S0OTHER001]}}}\n"), pressed(annOnSlack), [2]string{"Recorded", "Could not look up who may decide"},
+		onSlack("", toReview+rule("")+"approvers: {default: [g], groups: {g: {slack_usergroups: [S0OTHER001]}}}\n"), pressed,
+		[2]string{"Recorded", "Could not look up who may decide"},
 	},
 	{
 		"people[].slack", onSlack("", toReview+rule("")+onlyAnn+"people: [{name: ann}, {name: bo}]\n"),
-		onSlack("", toReview+rule("")+onlyAnn+"people: [{name: ann, slack: ["+slacktest.Team+"/"+annOnSlack+"]}, {name: bo}]\n"), selfApproved, [2]string{"identity_unclear", "self_approval"},
+		onSlack("", toReview+rule("")+onlyAnn+"people: [{name: ann, slack: ["+slacktest.Team+"/"+annOnSlack+"]}, {name: bo}]\n"), selfApproved,
+		[2]string{"identity_unclear", "self_approval"},
 	},
 	{rules + "conversation.*", onSlack("", toReview+rule("")), onSlack("", toReview+rule(", conversation: {slack: "+prod+"}")), shownIn, [2]string{review, prod}},
 	{

@@ -175,7 +175,7 @@ func (s *team) golden(name string, card slacktest.Message) {
 			s.t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(file) //nolint:gosec // of this test
+	want, err := os.ReadFile(file)
 	if err != nil {
 		s.t.Fatal(err)
 	}

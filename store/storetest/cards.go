@@ -78,9 +78,9 @@ var cards = tests{
 		}
 	},
 	"a press is kept until it is forgotten": func(k *kit) {
-		left := func(channel string, idle time.Duration) string {
+		left := func(idle time.Duration) string {
 			k.Helper()
-			all, err := k.LeftPresses(k.Context(), channel, 10, idle)
+			all, err := k.LeftPresses(k.Context(), "slack", 10, idle)
 			k.ok(err)
 			slices.SortFunc(all, bytes.Compare)
 			return string(bytes.Join(all, []byte(" ")))
@@ -89,17 +89,17 @@ var cards = tests{
 			k.ok(k.Press(k.Context(), "slack", []byte(press)))
 		}
 		k.ok(k.Press(k.Context(), "mattermost", []byte("three")))
-		if got := left("slack", time.Hour); got != "" {
+		if got := left(time.Hour); got != "" {
 			k.Errorf("took %q, which others still have", got)
 		}
-		if got := left("slack", 0); got != "one two" {
+		if got := left(0); got != "one two" {
 			k.Errorf("took %q, want both once", got)
 		}
 		k.ok(k.ForgetPress(k.Context(), "slack", []byte("one")))
-		if got := left("slack", 0); got != "two" {
+		if got := left(0); got != "two" {
 			k.Errorf("took %q, want what is not forgotten", got)
 		}
-		if got := left("slack", time.Hour); got != "" {
+		if got := left(time.Hour); got != "" {
 			k.Errorf("took %q, which was taken just now", got)
 		}
 	},
