@@ -469,6 +469,13 @@ func TestDispatcher(t *testing.T) {
 			if got := outages.Notices(o.Context()); len(got) != 1 || got[0] != "Fake unreachable for 6 min, 1 card undelivered: decide here" {
 				o.Errorf("told %q", got)
 			}
+			note := gate.Posted{Place: "fake:ops", Rev: 1, Digest: s.Digest.Hex()} // that it was about to be shown is not that it is
+			if err := o.store.PutPosted(o.Context(), s.ID, note); err != nil {
+				o.Fatal(err)
+			}
+			if got := outages.Notices(o.Context()); len(got) != 1 || !strings.Contains(got[0], "1 card undelivered") {
+				o.Errorf("told %q", got)
+			}
 			o.presses(s, ann, gate.Deny) // there, so nothing is left to draw, and nothing would notice that it is back
 			o.passes(2 * time.Minute)
 			if got := outages.Notices(o.Context()); len(got) != 1 {
@@ -507,6 +514,66 @@ func TestDispatcher(t *testing.T) {
 			}
 			if posted, err := o.store.Posted(o.Context(), s.ID); err != nil || len(posted) != 1 || posted[0].Place != "fake:backup" {
 				o.Errorf("kept of it: %+v, %v", posted, err)
+			}
+		},
+		"a card elsewhere stays when a conversation is no more": func(o *office) {
+			var d *bot.Dispatcher
+			defer o.dispatches("a", o.fake, func(it *bot.Dispatcher) { d = it })()
+			s := o.asks("held")
+			o.passes(3 * time.Second)
+			d.Left("fake:backup")
+			o.passes(3 * time.Second)
+			o.card(s.ID)
+			if posted, err := o.store.Posted(o.Context(), s.ID); err != nil || len(posted) != 1 || posted[0].Place != "fake:ops" {
+				o.Errorf("kept of it: %+v, %v", posted, err)
+			}
+		},
+		"while a conversation may still take it, nobody is written to directly": func(o *office) {
+			o.fake.Breaks(func(op, place string, _ int) channeltest.Fault {
+				if op == "post" && place != "fake:D1" {
+					return channeltest.Fault{Err: trouble(channels.Busy, time.Second)}
+				}
+				return channeltest.Fault{}
+			})
+			defer o.dispatches("a", o.fake, func(d *bot.Dispatcher) {
+				d.Direct = func(context.Context, *gate.View) []gate.Conversation { return []gate.Conversation{{Place: "fake:D1"}} }
+			})()
+			o.asks("held")
+			o.passes(20 * time.Second)
+			if n := len(o.fake.Messages()); n != 0 {
+				o.Errorf("%d cards", n)
+			}
+		},
+		"a chat that is out beside a conversation that is gone is waited for": func(o *office) {
+			o.fake.Breaks(func(op, place string, _ int) channeltest.Fault {
+				if place == "fake:ops" {
+					return channeltest.Fault{Err: trouble(channels.Out, 0)}
+				}
+				return channeltest.Fault{Err: trouble(channels.Nowhere, 0)}
+			})
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("held")
+			o.passes(30 * time.Second)
+			if got := o.state(s.ID); got.State != gate.Pending {
+				o.Errorf("%s, %s after 30 s, want it to wait", got.State, got.Approval.Reason)
+			}
+		},
+		"what became of a card in a thread is said in that thread": func(o *office) {
+			defer o.dispatches("a", o.fake, func(d *bot.Dispatcher) {
+				d.Route = func(v *gate.View) []gate.Conversation { return []gate.Conversation{v.Origin} }
+			})()
+			s := o.asksFrom(gate.Conversation{Place: "fake:incident", Thread: "7"})
+			o.passes(3 * time.Second)
+			o.fake.Breaks(func(op, _ string, _ int) channeltest.Fault {
+				if op == "update" {
+					return channeltest.Fault{Err: trouble(channels.Frozen, 0)}
+				}
+				return channeltest.Fault{}
+			})
+			o.presses(s, ann, gate.Deny)
+			o.passes(3 * time.Second)
+			if said := o.fake.Said(); len(said) != 1 || !strings.HasPrefix(said[0], "fake:incident: Denied by ann") {
+				o.Errorf("said %q", said)
 			}
 		},
 		"a conversation with another id keeps its cards": func(o *office) {
@@ -600,6 +667,30 @@ func TestManyCardsKeepTheirOrderAndPace(t *testing.T) {
 		}
 		if took := last.Sub(start); took > (n+2)*time.Second || took < (n-5)*time.Second {
 			t.Errorf("the last came after %v, want about %d s", took, n)
+		}
+	})
+}
+
+// TestADeafChatIsKnown: cards are taken, and no press arrives.
+func TestADeafChatIsKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		defer func() { _ = o.store.Close() }()
+		outages := &bot.Outages{List: o.store.List, Posted: o.store.Posted, Log: slog.New(slog.DiscardHandler)}
+		defer o.dispatches("a", probed{o.fake}, func(d *bot.Dispatcher) { d.Outages = outages })()
+		outages.Deaf("fake", "the socket is closed")
+		o.asks("held")
+		o.passes(2 * time.Minute) // in which the card is posted, and the chat asked whether it works
+		if got := outages.Notices(t.Context()); len(got) != 1 || got[0] != "Presses in Fake have not arrived for 2 min: decide here" {
+			t.Errorf("told %q", got)
+		}
+		if n := len(o.fake.Said()); n != 0 {
+			t.Errorf("it was asked %d times whether it is back, which it cannot know", n)
+		}
+		outages.Deaf("fake", "")
+		if got := outages.Notices(t.Context()); len(got) != 0 {
+			t.Errorf("told %q", got)
 		}
 	})
 }

@@ -34,6 +34,7 @@ type Card struct {
 	Mention      []gate.Mention
 
 	Warning  string // what to know before deciding
+	Refused  string // that the same call was refused before; empty if it was not
 	Dialogue string // what was asked and answered; empty if nothing was
 	Line     string // how it stands
 	Silence  string // what happens if nobody decides; empty if nothing waits
@@ -83,6 +84,7 @@ func NewCard(v *gate.View, x Context) *Card {
 		Dialogue: gate.Dialogue(a), Line: gate.StateLine(a, v.Progress, clock), Settled: a.State != gate.Pending, Link: x.Link,
 	}
 	c.title(a)
+	c.Refused = gate.RefusedBefore(v.Refused, clock)
 	if v.Rule != nil {
 		c.Risk = v.Rule.Risk
 	}

@@ -105,6 +105,7 @@ func told(name string, c *channels.Card) string {
 	line("args", c.Args)
 	line("diff", c.Diff)
 	line("warning", c.Warning)
+	line("refused", c.Refused)
 	line("asked", c.Dialogue)
 	if c.Settled {
 		line("settled", "yes")
@@ -175,6 +176,11 @@ func TestCards(t *testing.T) {
 		}},
 		{"an edit", func(t *testing.T) *gate.View {
 			return view(t, `{"path":"deploy.yaml","old_string":"replicas: 3\nimage: shop:1\n","new_string":"replicas: 30\nimage: shop:1\n"}`)
+		}},
+		{"refused before", func(t *testing.T) *gate.View {
+			v := view(t, args)
+			v.Refused = &gate.Approval{State: gate.Denied, By: "Bo", Decided: now.Add(-20 * time.Hour), Note: "wrong cluster"}
+			return v
 		}},
 		{"high risk, scopes", func(t *testing.T) *gate.View {
 			v := view(t, args)

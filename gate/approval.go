@@ -194,6 +194,7 @@ type Approval struct {
 
 	Successor   ID // asks again in its place
 	Predecessor ID // it asks in place of
+	Refused     ID // of the same call, denied within the week before
 }
 
 // Lease is an executor's time-limited hold on an approved call.

@@ -568,3 +568,33 @@ func TestUnattendedIsNeverInline(t *testing.T) {
 		t.Errorf("mode %s, next %s; want deferred, stop", got.Approval.Mode, got.Next)
 	}
 }
+
+// TestWhoDecidesHearsOfTheLastDenial: the same call is asked about again.
+func TestWhoDecidesHearsOfTheLastDenial(t *testing.T) {
+	t.Parallel()
+	b := setup(t, world())
+	first := b.opened("send_email")
+	d := press(first, "ann", gate.Deny)
+	d.Reason = "wrong list"
+	b.decided(d)
+	again := b.opened("send_email")
+	reader := gate.Principal{Key: "bo", Roles: []gate.Role{gate.RoleApprover}}
+	v, err := b.Get(t.Context(), reader, again.ID)
+	if err != nil || v.Refused == nil || v.Refused.ID != first.ID {
+		t.Fatalf("an approver reads %+v, %v", v.Refused, err)
+	}
+	if got := gate.RefusedBefore(v.Refused, gate.Clock{Now: v.Now}); !strings.HasPrefix(got, "The same call was refused before: Denied by ann ") || !strings.HasSuffix(got, `: "wrong list"`) {
+		t.Errorf("and is told %q", got)
+	}
+	if own, err := b.Get(t.Context(), gate.Principal{Key: "hermes"}, again.ID); err != nil || own.Refused != nil {
+		t.Errorf("its agent reads %+v, %v", own.Refused, err)
+	}
+	b.decided(press(again, "bo", gate.Approve))
+	if v, err := b.Get(t.Context(), reader, again.ID); err != nil || v.Refused != nil {
+		t.Errorf("after it is decided: %+v, %v", v.Refused, err)
+	}
+	other := b.opened("kubectl_delete")
+	if v, err := b.Get(t.Context(), reader, other.ID); err != nil || v.Refused != nil {
+		t.Errorf("another call: %+v, %v", v.Refused, err)
+	}
+}

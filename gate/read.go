@@ -14,6 +14,8 @@ type View struct {
 	Rule   *Rule  // it was opened under, if it is still in force
 	Own    bool   // the viewer opened it
 
+	Refused *Approval // of a pending one: the same call, denied not long before; nil if it was not, or for its opener
+
 	Progress Progress // by the votes that count; zero if nobody is waited for
 }
 
@@ -34,6 +36,7 @@ func (g *Gate) view(ctx context.Context, p Principal, s *Snapshot) (View, error)
 		}
 		v := View{Snapshot: *s, Rule: g.ruleOf(s), Ruling: g.answer(s, nil, RungAsk), Progress: g.Progress(s)}
 		v.Ruling.Token = secret.String{}
+		v.Refused = g.refused(ctx, s)
 		return v, nil
 	}
 	last, before, err := g.last(ctx, s)
@@ -41,6 +44,19 @@ func (g *Gate) view(ctx context.Context, p Principal, s *Snapshot) (View, error)
 		return View{}, err
 	}
 	return View{Snapshot: *last, Rule: g.ruleOf(last), Ruling: g.answer(last, before, RungAsk), Own: true, Progress: g.Progress(last)}, nil
+}
+
+// refused returns the denial of the same call that people should know of. It is
+// for their judgement alone: one that cannot be read is left out.
+func (g *Gate) refused(ctx context.Context, s *Snapshot) *Approval {
+	if s.State != Pending || s.Approval.Refused == "" {
+		return nil
+	}
+	before, err := g.store.Get(ctx, s.Approval.Refused)
+	if err != nil || before.State != Denied {
+		return nil
+	}
+	return &before.Approval
 }
 
 // Visible reads an approval and reports whether p may see it, without a word to

@@ -359,6 +359,15 @@ func asks(a *Approval) string {
 	return name(q.By) + " asks" + quoted(q.Text)
 }
 
+// RefusedBefore says that the same call was denied before, by whom, when and why;
+// nothing if it was not.
+func RefusedBefore(a *Approval, c Clock) string {
+	if a == nil {
+		return ""
+	}
+	return "The same call was refused before: " + StateLine(a, Progress{}, c)
+}
+
 func again(a *Approval) string {
 	if a.Successor == "" {
 		return ""

@@ -184,7 +184,7 @@ func approval(id gate.ID, f row, headJSON string, words reply) (gate.Approval, e
 		Incarnation: f["ep"], FailedOver: f.time("fo"), Fence: f.int("fn"),
 		Lease:   gate.Lease{Owner: f["ow"], Until: f.time("lu")},
 		Attempt: f["at"], Outcome: f["oc"],
-		Successor: gate.ID(f["su"]), Predecessor: gate.ID(f["pd"]),
+		Successor: gate.ID(f["su"]), Predecessor: gate.ID(f["pd"]), Refused: gate.ID(f["rf"]),
 	}, nil
 }
 

@@ -44,6 +44,7 @@ import (
 //
 //	k:<hash>   string  idempotency or join key -> id
 //	l:<hash>   string  nonce of a lease -> id
+//	rf:<digest> string the last denial of that call -> id, expires
 //	s:<hash>   hash    session: en ended, bj bypass JSON, bu until
 //	sa:<hash>  set     what ends with the session: inline approvals, grants
 //	g:<id>     hash    grant: js JSON, mc its MAC, xp expires, us uses,
@@ -62,6 +63,7 @@ import (
 //	en ended      rs reason      ep incarnation fo failed over
 //	op opener     rl rule        tl tool        ex executor   di discretionary
 //	rq requester  ss session     ik key         su successor  pd predecessor
+//	rf refused before
 //	fn fence      ow lease owner ln its nonce   lu until
 //	at attempt    cp consumer    wr will report oc outcome    lr late report
 //	gi its grant  se grant not made, session over

@@ -24,6 +24,9 @@ func nothing() wire.Answer {
 // whole is an approval as its viewer may see it.
 func (a *API) whole(v *gate.View) wire.ApprovalAnswer {
 	out := wire.ApprovalAnswer{Answer: answer(&v.Ruling), Approval: a.approval(&v.Snapshot, v.Own)}
+	if v.Refused != nil {
+		out.Approval.Refused = string(v.Refused.ID)
+	}
 	switch {
 	case v.Own:
 		out.Token = v.Ruling.Token.Reveal()

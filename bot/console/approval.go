@@ -19,18 +19,20 @@ import (
 type approvalPage struct {
 	chrome
 	gate.View
-	Rev       string
-	Line      string // how it stands
-	Silence   string // what happens if nobody decides
-	Due       time.Time
-	Args      arguments
-	Diff      []string // lines; none if the arguments change no text
-	Rule      *gate.Rule
-	Approvers string
-	Timeline  []moment
-	May       actions
-	Form      form // what the person had typed when a press was refused
-	Nonce     string
+	Rev  string
+	Line string // how it stands
+
+	RefusedBefore string // the same call; empty if it was not
+	Silence       string // what happens if nobody decides
+	Due           time.Time
+	Args          arguments
+	Diff          []string // lines; none if the arguments change no text
+	Rule          *gate.Rule
+	Approvers     string
+	Timeline      []moment
+	May           actions
+	Form          form // what the person had typed when a press was refused
+	Nonce         string
 }
 
 // moment is one line of an approval's life.
@@ -127,6 +129,7 @@ func (c *Console) approvalPage(ctx context.Context, s *session, v gate.View) app
 		}
 	}
 	p.Line = gate.StateLine(a, p.Progress, clock)
+	p.RefusedBefore = gate.RefusedBefore(v.Refused, clock)
 	if a.State == gate.Pending {
 		p.Silence = channels.Silence(a, "this inbox", clock)
 	}

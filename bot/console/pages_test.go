@@ -443,3 +443,21 @@ func TestTheInboxSaysThatAChatIsOut(t *testing.T) {
 		t.Errorf("a chat is out, and it says:\n%s", got.body)
 	}
 }
+
+// TestTheSameCallRefusedBefore is what an approver should know of.
+func TestTheSameCallRefusedBefore(t *testing.T) {
+	t.Parallel()
+
+	h := newHouse(t)
+	first := h.open("send_email", "", `{"to":"all"}`)
+	ann := h.as("ann-cli")
+	h.vote("bo", first, gate.Deny, "wrong list")
+	again, other := h.open("send_email", "", `{"to":"all"}`), h.open("send_email", "", `{"to":"ann"}`)
+	got := ann.get(page(again))
+	if !strings.Contains(got.text, "The same call was refused before: Denied by bo") || !strings.Contains(got.text, `"wrong list"`) || !strings.Contains(got.body, page(first)) {
+		t.Errorf("it says:\n%s", got.text)
+	}
+	if got := ann.get(page(other)); strings.Contains(got.text, "refused before") {
+		t.Errorf("another call says:\n%s", got.text)
+	}
+}

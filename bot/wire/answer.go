@@ -59,6 +59,7 @@ type Approval struct {
 
 	Successor   string `json:"successor,omitempty" doc:"Asks in its place."`
 	Predecessor string `json:"predecessor,omitempty" doc:"It asks in place of."`
+	Refused     string `json:"refused_before,omitempty" doc:"For approvers: the same call was denied as this one, within the week before."`
 }
 
 // ShownCall is a call as the viewer may see it.

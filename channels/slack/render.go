@@ -87,6 +87,9 @@ func draw(c *channels.Card, r room) (blocks []api.Block) {
 	if goes != "" {
 		add(section(goes))
 	}
+	if c.Refused != "" {
+		add(section(cut(c.Refused, r.of(maxStatus))))
+	}
 	args, cutArgs := c.Body(r.of(maxArgs))
 	diff, cutDiff := gate.Cut(c.Diff, r.of(maxDiff))
 	if diff != "" {

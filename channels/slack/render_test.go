@@ -80,6 +80,7 @@ func full() *channels.Card {
 		"  \"patch\": \"{\\\"metadata\\\":{\\\"finalizers\\\":null,\\\"annotations\\\":{\\\"payments.example.com/owner\\\":\\\"team-payments\\\"}}}\"\n}"
 	c.Line, c.Silence = "Waiting for 2 of 2 (sre), 1 of 1 (owners)", "If nobody decides by 03:27 UTC: it stays open in #review until Saturday 03:12 UTC."
 	c.Dialogue = "2 questions were asked; the last:\nBo asks: \"is anybody draining that node?\"\nAnswer: \"No. The node ip-10-0-3-7 is healthy and not cordoned.\""
+	c.Refused = `The same call was refused before: Denied by Bo 3 Mar 2026 07:12 UTC: "wrong cluster"`
 	c.Scopes = scopesOf("any kubectl_delete on prod-eu-west-1/payments-api")
 	c.Confirm, c.Redacted, c.Warning = "I have read the arguments. This is high risk.", true, "Redis failed over at 03:11 UTC; a decision may have been lost and this may already have run."
 	return c
@@ -103,7 +104,7 @@ const bad = "<!channel> <@U0AAAAAA1> <https://evil.example|Approve here> *bold* 
 func injected() *channels.Card {
 	c := card()
 	c.Notification, c.Title, c.Intent, c.Args, c.Line, c.Warning = bad, bad, bad, bad, bad, bad
-	c.Tool, c.Target, c.Server, c.Risk, c.Diff, c.Dialogue, c.Silence = bad, bad, bad, bad, bad, bad, bad
+	c.Tool, c.Target, c.Server, c.Risk, c.Diff, c.Dialogue, c.Silence, c.Refused = bad, bad, bad, bad, bad, bad, bad, bad
 	c.Facts = []channels.Fact{{Name: "For", Value: bad}}
 	c.Scopes, c.Confirm = scopesOf(bad), bad
 	c.Mention = []gate.Mention{{Platform: name, Kind: gate.KindUser, ID: bad}, {Platform: name, Kind: bad, ID: "U1"}, {Platform: "mattermost", Kind: gate.KindUser, ID: "U0BO"}}
@@ -355,7 +356,7 @@ func FuzzRender(f *testing.F) {
 	f.Fuzz(func(t *testing.T, title, args, intent, line string) {
 		c := scoped()
 		c.Title, c.Notification, c.Args, c.Intent, c.Line, c.Warning = title, title+line, args, intent, line, intent
-		c.Tool, c.Target, c.Server, c.Risk, c.Diff, c.Dialogue, c.Silence = title, args, line, line, args, intent, line
+		c.Tool, c.Target, c.Server, c.Risk, c.Diff, c.Dialogue, c.Silence, c.Refused = title, args, line, line, args, intent, line, intent
 		c.Facts = slices.Repeat([]channels.Fact{{Name: "For", Value: args}}, 12)
 		c.Scopes, c.Confirm, c.Answer, c.TakeBack = scopesOf(line), full().Confirm, true, true
 		c.Mention = slices.Repeat([]gate.Mention{{Platform: name, Kind: gate.KindUser, ID: "U0123456789"}, {Platform: name, Kind: gate.KindUser, ID: title}}, 20)

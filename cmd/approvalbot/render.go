@@ -135,6 +135,7 @@ func approvalFields(a *wire.Approval, now time.Time) []field {
 		{"mode", gate.Clean(a.Mode), plain},
 		{"silence", silence(a, now), yellow},
 		{"careful", failedOver, red},
+		{"refused before", gate.Clean(a.Refused), yellow},
 		{"asks again as", gate.Clean(a.Successor), plain},
 		{"in place of", gate.Clean(a.Predecessor), plain},
 		{"digest", gate.Clean(a.Digest), dim},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -93,8 +94,13 @@ func (s *team) agent() *client.Client {
 // waits for it, or with an empty thread nowhere.
 func (s *team) asks(tool, thread string) *wire.Approval {
 	s.t.Helper()
+	return s.asksFor(call(tool), thread)
+}
+
+func (s *team) asksFor(c wire.Call, thread string) *wire.Approval {
+	s.t.Helper()
 	attended := thread != ""
-	r := wire.CheckRequest{Call: call(tool), Requester: wire.Requester{Agent: "claude", Session: "s1", Attended: &attended}, Intent: "clean up"}
+	r := wire.CheckRequest{Call: c, Requester: wire.Requester{Agent: "claude", Session: "s1", Attended: &attended}, Intent: "clean up"}
 	if thread != "" {
 		r.Origin = &wire.Place{Place: "slack:" + live, Thread: thread}
 		r.Requester.Person = "slack:" + slacktest.Team + "/" + boss
@@ -256,11 +262,18 @@ func approvedInAThread(s *team) {
 }
 
 func deniedWithAReason(s *team) {
-	a := s.asks("held", s.slack.Say(boss, live, "x"))
+	drop := wire.Call{Tool: "held", Args: json.RawMessage(`{"table":"users"}`)}
+	a := s.asksFor(drop, s.slack.Say(boss, live, "x"))
 	s.press(boOnSlack, s.card(live, a, "Waiting for"), "deny")
 	s.fill(boOnSlack, map[string]string{"words": "wrong cluster"})
 	s.told(boOnSlack, "Denied by Bo")
 	s.golden("denied", s.card(live, a, "Denied by Bo"))
+	again := s.asksFor(drop, s.slack.Say(boss, live, "please"))
+	s.card(live, again, "The same call was refused before: Denied by")
+	shown := (&testServer{home: s.home, url: s.urls[0]}).as("ann").run(s.t, "show", again.ID).out
+	if want := "refused before  " + a.ID; !strings.Contains(shown, want) {
+		s.t.Errorf("no %q in\n%s", want, shown)
+	}
 	got, err := s.agent().Get(s.t.Context(), a.ID)
 	if err != nil || !strings.Contains(got.AgentText, `Approver's reason: "wrong cluster"`) {
 		s.t.Errorf("the agent is told %q, %v", got.AgentText, err)
@@ -295,7 +308,7 @@ func expiredWhileOpen(s *team) {
 }
 
 func decidedElsewhere(s *team) {
-	a := s.asks("held", s.slack.Say(boss, live, "x"))
+	a := s.asksFor(wire.Call{Tool: "held", Args: json.RawMessage(`{"table":"orders"}`)}, s.slack.Say(boss, live, "x"))
 	s.card(live, a, "Waiting for")
 	c := newTestClient(s.t, s.urls[1], s.keys["bo"])
 	if _, err := c.Decide(s.t.Context(), a.ID, wire.DecideRequest{Decision: "deny", Reason: "no", Digest: a.Digest}); err != nil {

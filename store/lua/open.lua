@@ -43,6 +43,8 @@ end
 if session ~= '' then row.ss = session end
 if discretionary == '1' then row.di = 1 end
 if old then row.pd = old.id end
+local refused = call('GET', key('rf', digest))
+if refused then row.rf = refused end
 if now - since < 900000 then row.fo = since end -- since is 0 in the first incarnation
 call('MSET', key('h', id), head, key('x', id), args, key('k', ikey), id)
 move({id = id, st = '', rv = 0}, 'opened', 'pending', opener, rule, row)

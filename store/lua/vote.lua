@@ -29,6 +29,7 @@ if settles == '' then
 end
 words(r, by, said)
 if settles == 'denied' then
+  call('SET', key('rf', digest), id, 'PX', 604800000) -- a week: whoever is asked about the same call then hears of it
   move(r, 'decided', settles, by, x, {dt = now, rs = 'denied'})
 elseif settles == 'revoked' then
   if ends == '1' and r.gi then revoke_grant(r.gi, by, 'with ' .. id) end

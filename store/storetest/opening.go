@@ -35,6 +35,21 @@ var opening = tests{
 			k.Errorf("%d are pending, want 1", k.pending())
 		}
 	},
+	"what was denied is known when the same call is asked about again": func(k *kit) {
+		approved := k.open()
+		k.approve(approved)
+		denied := k.open()
+		if s := k.get(denied); s.Refused != "" {
+			k.Errorf("refused before as %s, which was approved", s.Refused)
+		}
+		k.deny(denied)
+		if s := k.get(k.open()); s.Refused != denied {
+			k.Errorf("refused before as %q, want %s", s.Refused, denied)
+		}
+		if s := k.get(k.open(otherCall)); s.Refused != "" {
+			k.Errorf("another call was refused before as %s", s.Refused)
+		}
+	},
 	"an inline question that silence denies expires with its wait": func(k *kit) {
 		s := k.get(k.open(inline(time.Minute), func(o *gate.Opening) { o.InlineDeny = true }))
 		if want := s.Created.Add(time.Minute); !s.Expires.Equal(want) || !s.InlineUntil.Equal(want) {
