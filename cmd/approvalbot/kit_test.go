@@ -172,6 +172,7 @@ type logbook struct {
 	mu     sync.Mutex
 	grew   *sync.Cond
 	rest   []byte
+	all    []byte // that was ever written
 	lines  []map[string]any
 	closed bool
 }
@@ -185,7 +186,7 @@ func newLogbook() *logbook {
 func (l *logbook) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rest = append(l.rest, b...)
+	l.rest, l.all = append(l.rest, b...), append(l.all, b...)
 	for {
 		line, rest, ok := bytes.Cut(l.rest, []byte("\n"))
 		if !ok {
@@ -199,6 +200,13 @@ func (l *logbook) Write(b []byte) (int, error) {
 		l.lines = append(l.lines, entry)
 		l.grew.Broadcast()
 	}
+}
+
+// holds reports whether something was ever written.
+func (l *logbook) holds(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Contains(l.all, []byte(text))
 }
 
 func (l *logbook) close() {

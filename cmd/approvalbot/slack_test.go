@@ -69,6 +69,18 @@ func newTeam(t *testing.T, replicas int) *team {
 	s.write("app-token", slacktest.AppToken)
 	s.redis = startRedis(t)
 	s.write("approvalbot.yaml", s.config())
+	t.Cleanup(func() { // whatever happened
+		for _, r := range s.all {
+			for _, secret := range []string{slacktest.BotToken, slacktest.AppToken, "ticket=", "/actions/", "/commands/", s.keys["hermes"].Reveal()} {
+				if r.log.holds(secret) {
+					t.Errorf("a log holds %q", secret)
+				}
+			}
+			if !r.log.holds("connected to Slack") {
+				t.Error("a log says nothing, which proves nothing")
+			}
+		}
+	})
 	for n := range replicas {
 		r := s.spawn()
 		s.all, s.urls = append(s.all, r), append(s.urls, r.url)
