@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,19 +156,26 @@ func (s *team) press(user string, card slacktest.Message, action string) {
 }
 
 // fill waits for the dialog of a person and sends it off.
-func (s *team) fill(user string, values map[string]string) {
+func (s *team) fill(user, about string, values map[string]string) {
 	s.t.Helper()
-	var view string
-	soon(s.t, "a dialog", func() bool {
-		if all := s.slack.Views(user); len(all) > 0 {
-			view = all[0].ID
-		}
-		return view != ""
-	})
-	o, err := s.slack.Submit(s.t.Context(), slacktest.Submission{View: view, Values: values})
+	o, err := s.slack.Submit(s.t.Context(), slacktest.Submission{View: s.dialog(user, about), Values: values})
 	if err != nil || o.Warning != "" {
 		s.t.Fatalf("Submit = %q, %v", o.Warning, err)
 	}
+}
+
+// dialog waits for the dialog of a person about something.
+func (s *team) dialog(user, about string) (view string) {
+	s.t.Helper()
+	soon(s.t, "a dialog", func() bool {
+		for _, v := range s.slack.Views(user) {
+			if strings.Contains(v.Read(), about) {
+				view = v.ID
+			}
+		}
+		return view != ""
+	})
+	return view
 }
 
 // told waits until a person has been told something privately.
@@ -223,7 +231,8 @@ func TestSlack(t *testing.T) {
 		"staged, and approved in review":                 approvedInReview,
 		"expired before anybody decided":                 expiredWhileOpen,
 		"decided at the console":                         decidedElsewhere,
-		"approved and denied at the same moment":         bothAtOnce,
+		"approved by two at the same moment":             bothAtOnce,
+		"approved and denied at the same moment":         approvedAndDenied,
 		"pressed by who may not":                         pressedByOthers,
 		"an older and a newer question":                  olderThenNewer,
 		"the same press twice":                           pressedTwice,
@@ -274,10 +283,10 @@ func approvedInAThread(s *team) {
 }
 
 func deniedWithAReason(s *team) {
-	drop := wire.Call{Tool: "held", Args: json.RawMessage(`{"table":"users"}`)}
+	drop := wire.Call{Tool: "held", Target: "users-db", Args: json.RawMessage(`{"table":"users"}`)}
 	a := s.asksFor(drop, s.slack.Say(boss, live, "x"))
 	s.press(boOnSlack, s.card(live, a, "Waiting for"), "deny")
-	s.fill(boOnSlack, map[string]string{"words": "wrong cluster"})
+	s.fill(boOnSlack, "users-db", map[string]string{"words": "wrong cluster"})
 	s.told(boOnSlack, "Denied by Bo")
 	s.golden("denied", s.card(live, a, "Denied by Bo"))
 	again := s.asksFor(drop, s.slack.Say(boss, live, "please"))
@@ -295,7 +304,7 @@ func deniedWithAReason(s *team) {
 func askedAndAnswered(s *team) {
 	a := s.asks("held", s.slack.Say(boss, live, "x"))
 	s.press(annOnSlack, s.card(live, a, "Waiting for"), "ask")
-	s.fill(annOnSlack, map[string]string{"words": "which one?"})
+	s.fill(annOnSlack, "held", map[string]string{"words": "which one?"})
 	s.golden("asked", s.card(live, a, `Ann asks`))
 	if _, err := s.agent().Answer(s.t.Context(), a.ID, "the old one"); err != nil {
 		s.t.Fatal(err)
@@ -369,6 +378,30 @@ func approvedByCommand(s *team) {
 	s.golden("private", card)
 	s.press(annOnSlack, card, "approve")
 	s.card(review, a, "Approved by Ann")
+}
+
+// approvedAndDenied has one approve while the other sends off a denial: whoever
+// comes first, nothing may run, and both are told what they did.
+func approvedAndDenied(s *team) {
+	for _, target := range []string{"first", "second", "third"} {
+		a := s.asksFor(wire.Call{Tool: "staged", Target: target}, "")
+		card := s.card(review, a, "Waiting for")
+		s.press(boOnSlack, card, "deny")
+		view := s.dialog(boOnSlack, target)
+		var both sync.WaitGroup
+		both.Go(func() {
+			_, _ = s.slack.Click(s.t.Context(), slacktest.Click{User: annOnSlack, Channel: card.Channel, TS: card.TS, Action: "approve"})
+		})
+		both.Go(func() {
+			_, _ = s.slack.Submit(s.t.Context(), slacktest.Submission{View: view, Values: map[string]string{"words": "no"}})
+		})
+		both.Wait()
+		s.card(review, a, "by Bo ")
+		got, err := newTestClient(s.t, s.urls[1], s.keys["ann"]).Get(s.t.Context(), a.ID)
+		if err != nil || got.State != "denied" && got.State != "revoked" {
+			s.t.Errorf("it is %s, %v", got.State, err)
+		}
+	}
 }
 
 func olderThenNewer(s *team) {

@@ -42,6 +42,7 @@ func (c *checker) check() {
 	c.add(false, problems)
 	if policy != nil {
 		c.add(true, policy.Warnings())
+		c.homeless(policy)
 	}
 	c.loaded.Policy = policy
 }
@@ -143,6 +144,20 @@ func (c *checker) chats() map[string]gate.Platform {
 		}
 	}
 	return chats
+}
+
+// homeless warns of rules whose cards have no conversation on a chat that is there.
+func (c *checker) homeless(policy *gate.Policy) {
+	if c.loaded.Slack == nil || c.loaded.Review[gate.Slack] != "" || policy.Disabled() {
+		return
+	}
+	for _, rule := range policy.Rules() {
+		if rule.Action == gate.ActionAsk && len(rule.Conversations) == 0 {
+			c.add(true, []gate.Problem{{Path: "channels.slack", Text: fmt.Sprintf(
+				"cards of rule %q have no conversation here, unless the call came from one; set review: {slack: C0REVIEW}", rule.Name)}})
+			return
+		}
+	}
 }
 
 // oneSecret is a secret that is given by itself or as a file.
