@@ -40,3 +40,16 @@ func TestAnEarlierPressOfTheSamePersonComesAgain(t *testing.T) {
 		t.Errorf("the first press again = %v, want its first answer", err)
 	}
 }
+
+// What was pressed holds an address that lets its owner answer: it is not kept for
+// longer than that is good for.
+func TestAKeptPressIsForgottenInTheEnd(t *testing.T) {
+	t.Parallel()
+	s, db := openServer(t)
+	if err := s.Press(t.Context(), "slack", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if left := db.TTL(t.Context(), s.space.key("pr:slack")).Val(); left <= 0 || left > 30*time.Minute {
+		t.Errorf("it is kept for %v", left)
+	}
+}
