@@ -1,8 +1,11 @@
 package slack_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -136,4 +139,36 @@ func TestConfigProblems(t *testing.T) {
 			t.Errorf("%q passed as a %s", id, kind)
 		}
 	}
+}
+
+// TestWhatSlackSaidHoldsForAMinute: who leaves a group is soon refused.
+func TestWhatSlackSaidHoldsForAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pipes := slacktest.NewPipes()
+		double := workspace(t, slacktest.Config{Listener: pipes})
+		transport := &http.Transport{DialContext: pipes.Dial}
+		t.Cleanup(transport.CloseIdleConnections)
+		s := slack.New(slack.Config{BotToken: secret.New(slacktest.BotToken), APIURL: double.URL() + "/api/", HTTP: &http.Client{Transport: transport}})
+		double.AddGroup(slacktest.Group{ID: "S0SRE00001", Members: []string{"U0AAAAAA1"}})
+		members := func() int {
+			ids, err := s.Members(t.Context(), "S0SRE00001")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(ids)
+		}
+		if n := members(); n != 1 {
+			t.Fatalf("%d members", n)
+		}
+		double.AddGroup(slacktest.Group{ID: "S0SRE00001"})
+		<-time.After(50 * time.Second)
+		if n := members(); n != 1 {
+			t.Errorf("%d members after 50 s, want the one that was there", n)
+		}
+		<-time.After(11 * time.Second)
+		if n := members(); n != 0 {
+			t.Errorf("%d members after a minute, want none", n)
+		}
+	})
 }
