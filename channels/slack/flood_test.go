@@ -68,6 +68,13 @@ func TestFiveHundredApprovalsInOneConversation(t *testing.T) {
 		if !slices.Equal(posted, opened) {
 			t.Error("they came in another order, or one of them twice")
 		}
+		looks := 0
+		for _, method := range []string{"conversations.info", "auth.test", "bots.info", "users.info", "usergroups.users.list"} {
+			looks += len(double.Calls(method))
+		}
+		if looks > 25 {
+			t.Errorf("%d look-ups for %d cards, want at most one in a while", looks, n)
+		}
 		if limited := len(double.Calls("chat.postMessage")) - n; limited > 0 {
 			t.Errorf("Slack had to refuse %d of them", limited)
 		}

@@ -1,7 +1,9 @@
 package slack_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -325,4 +327,33 @@ func TestAPressOfAnotherAppBeforeOursIsKnown(t *testing.T) {
 	d.wantNone()
 	d.press("U0AAAAAA1", "approve", nil)
 	d.wantClick(channels.Click{Choice: gate.Approve})
+}
+
+// TestManyPressesTakeFewLookUps: two people decide on a thousand approvals.
+func TestManyPressesTakeFewLookUps(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	d.slack.AddUser(slacktest.User{ID: "U0AAAAAA2", Name: "bob"})
+	first, err := d.slack.Click(t.Context(), slacktest.Click{User: "U0AAAAAA1", Channel: ops, TS: d.ref.Message, Action: "approve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		payload := bytes.ReplaceAll(first.Payload, []byte(`"id":"U0AAAAAA1"`), fmt.Appendf(nil, `"id":"U0AAAAAA%d"`, 1+i%2))
+		payload = bytes.ReplaceAll(payload, []byte(first.ResponseURL), nil)
+		if _, err := d.presses.Receive(t.Context(), payload); err != nil {
+			t.Fatal(err)
+		}
+		if i%50 == 0 {
+			d.presses.Wait()
+		}
+	}
+	d.presses.Wait()
+	if len(d.clicks) != 1001 {
+		t.Errorf("%d clicks", len(d.clicks))
+	}
+	looks := len(d.slack.Calls("users.info")) + len(d.slack.Calls("auth.test")) + len(d.slack.Calls("bots.info"))
+	if looks >= 50 {
+		t.Errorf("%d look-ups", looks)
+	}
 }
