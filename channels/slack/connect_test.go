@@ -26,14 +26,15 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 		kind   gate.Kind
 		want   string // in the error
 	}{
-		"a good token":                        {double: slacktest.Config{Scopes: all}},
-		"a token of the workspace it wants":   {double: slacktest.Config{Scopes: all}, team: slacktest.Team},
-		"a token of another workspace":        {double: slacktest.Config{Scopes: all}, team: "T0ELSE", kind: gate.Invalid, want: "wants T0ELSE"},
-		"a token that may not post":           {double: slacktest.Config{Scopes: all[1:]}, kind: gate.Invalid, want: "has not the scope chat:write: cards cannot be posted"},
-		"a token that may not look people up": {double: slacktest.Config{Scopes: all[:1]}, kind: gate.Invalid, want: "has not the scope users:read"},
-		"a token that nobody knows":           {token: "xoxb-none", kind: gate.Invalid, want: "refused: invalid_auth"},
-		"a Slack that is broken":              {before: func(s *slacktest.Slack) { s.FailNext("auth.test", slacktest.ServerError) }, kind: gate.Unavailable, want: "does not answer"},
-		"a Slack that has enough of us":       {before: func(s *slacktest.Slack) { s.FailNext("auth.test", slacktest.Refused("ratelimited")) }, kind: gate.Unavailable, want: "does not answer"},
+		"a good token":                         {double: slacktest.Config{Scopes: all}},
+		"a token of the workspace it wants":    {double: slacktest.Config{Scopes: all}, team: slacktest.Team},
+		"a token of the organisation it wants": {double: slacktest.Config{Scopes: all}, before: func(s *slacktest.Slack) { s.Organise("E0ORG00001") }, team: "E0ORG00001"},
+		"a token of another workspace":         {double: slacktest.Config{Scopes: all}, team: "T0ELSE", kind: gate.Invalid, want: "wants T0ELSE"},
+		"a token that may not post":            {double: slacktest.Config{Scopes: all[1:]}, kind: gate.Invalid, want: "has not the scope chat:write: cards cannot be posted"},
+		"a token that may not look people up":  {double: slacktest.Config{Scopes: all[:1]}, kind: gate.Invalid, want: "has not the scope users:read"},
+		"a token that nobody knows":            {token: "xoxb-none", kind: gate.Invalid, want: "refused: invalid_auth"},
+		"a Slack that is broken":               {before: func(s *slacktest.Slack) { s.FailNext("auth.test", slacktest.ServerError) }, kind: gate.Unavailable, want: "does not answer"},
+		"a Slack that has enough of us":        {before: func(s *slacktest.Slack) { s.FailNext("auth.test", slacktest.Refused("ratelimited")) }, kind: gate.Unavailable, want: "does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
