@@ -146,13 +146,15 @@ func (c *checker) chats() map[string]gate.Platform {
 	return chats
 }
 
-// homeless warns of rules whose cards have no conversation on a chat that is there.
+// homeless warns of rules whose approvers are on a chat, and whose cards have no
+// conversation there.
 func (c *checker) homeless(policy *gate.Policy) {
 	if c.loaded.Slack == nil || c.loaded.Review[gate.Slack] != "" || policy.Disabled() {
 		return
 	}
 	for _, rule := range policy.Rules() {
-		if rule.Action == gate.ActionAsk && len(rule.Conversations) == 0 {
+		onChat := slices.ContainsFunc(rule.Groups, func(g *gate.Group) bool { return len(g.Mentions()) > 0 })
+		if rule.Action == gate.ActionAsk && len(rule.Conversations) == 0 && onChat {
 			c.add(true, []gate.Problem{{Path: "channels.slack", Text: fmt.Sprintf(
 				"cards of rule %q have no conversation here, unless the call came from one; set review: {slack: C0REVIEW}", rule.Name)}})
 			return
