@@ -694,3 +694,39 @@ func TestADeafChatIsKnown(t *testing.T) {
 		}
 	})
 }
+
+// paced is a Fake that takes an update every two seconds, and three at once.
+type paced struct{ *channeltest.Fake }
+
+func (paced) UpdatePace() (time.Duration, int) { return 2 * time.Second, 3 }
+
+// TestUpdatesKeepThePaceOfTheWholeChat: many conversations at once.
+func TestUpdatesKeepThePaceOfTheWholeChat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		defer func() { _ = o.store.Close() }()
+		defer o.dispatches("a", paced{o.fake}, func(d *bot.Dispatcher) {
+			d.Route = func(v *gate.View) []gate.Conversation { return []gate.Conversation{{Place: "fake:" + string(v.ID)}} }
+		})()
+		const n = 13
+		var asked []*gate.Snapshot
+		for range n {
+			asked = append(asked, o.asks("held"))
+		}
+		o.passes(3 * time.Second)
+		for _, s := range asked {
+			o.presses(s, ann, gate.Deny)
+		}
+		o.passes(10 * time.Second)
+		if got := o.fake.Calls("update"); got < 6 || got > 9 {
+			t.Errorf("%d updates in 10 s, want about eight", got)
+		}
+		o.passes(15 * time.Second)
+		for _, m := range o.fake.Messages() {
+			if m.Card.Live() {
+				t.Errorf("%s is still live", m.Place)
+			}
+		}
+	})
+}

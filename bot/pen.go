@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/approvalbot/approvalbot/channels"
 	"github.com/approvalbot/approvalbot/gate"
@@ -113,6 +114,9 @@ func (p *pen) redraw(ctx context.Context, c gate.Posted) error {
 	}
 	ref := channels.Ref{Place: c.Place, Message: c.Message, Thread: c.Thread}
 	if !c.Frozen {
+		if err := p.updates(ctx, channel); err != nil {
+			return err
+		}
 		err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Update(ctx, ref, p.card) })
 		if err != nil && passing(err) {
 			return err
@@ -273,13 +277,28 @@ func (p *pen) deliver(ctx context.Context, place string, do func(context.Context
 	}
 }
 
-// turn waits for a turn, holding the cards meanwhile.
+// updates waits until a channel takes another update, wherever that is.
+func (p *pen) updates(ctx context.Context, channel channels.Channel) error {
+	paced, ok := channel.(channels.Paced)
+	if !ok {
+		return nil
+	}
+	every, burst := paced.UpdatePace()
+	return p.wait(ctx, channel.Name()+":", every, burst)
+}
+
+// turn waits for a turn in a conversation.
 func (p *pen) turn(ctx context.Context, place string) error {
+	return p.wait(ctx, place, turnEvery, turnBurst)
+}
+
+// wait waits for a turn, holding the cards meanwhile.
+func (p *pen) wait(ctx context.Context, place string, every time.Duration, burst int) error {
 	for {
 		if err := p.hold(ctx); err != nil {
 			return err
 		}
-		wait, err := p.Cards.Turn(ctx, place, turnEvery, turnBurst)
+		wait, err := p.Cards.Turn(ctx, place, every, burst)
 		if err != nil || wait == 0 {
 			return err
 		}

@@ -40,6 +40,12 @@ type Prober interface {
 	Probe(ctx context.Context) error
 }
 
+// Paced is a Channel that takes only so many updates over all its conversations
+// together: one every so often, and some at once.
+type Paced interface {
+	UpdatePace() (every time.Duration, burst int)
+}
+
 // Ref is where a card is. Only the channel that made it reads it.
 type Ref struct {
 	Place   string `json:"place"`

@@ -57,6 +57,7 @@ var (
 	_ channels.Channel = (*Slack)(nil)
 	_ channels.Finder  = (*Slack)(nil)
 	_ channels.Prober  = (*Slack)(nil)
+	_ channels.Paced   = (*Slack)(nil)
 	_ gate.Platform    = (*Slack)(nil)
 )
 
@@ -229,6 +230,10 @@ func (s *Slack) recent(ctx context.Context, in gate.Conversation) ([]api.Message
 	}
 	return h.Messages, nil
 }
+
+// UpdatePace implements channels.Paced: chat.update is of Slack's third tier, some
+// fifty a minute in a workspace.
+func (*Slack) UpdatePace() (every time.Duration, burst int) { return 1500 * time.Millisecond, 10 }
 
 // Probe implements channels.Prober.
 func (s *Slack) Probe(ctx context.Context) error {
