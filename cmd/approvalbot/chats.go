@@ -80,7 +80,7 @@ func (c *chats) slack(cfg *config.Loaded, r *roads) {
 		Out: func(why string) { r.outages.Out(name, why) }, Left: r.dispatcher.Left, Renamed: r.dispatcher.Renamed, Home: commands.OpenedHome,
 	}
 	c.parts = append(c.parts, part{"presses", forever(presses.Run)})
-	c.settle = func() { presses.Wait(); commands.Wait(); events.Wait() }
+	c.settle = func() { events.Wait(); presses.Wait(); commands.Wait() } // what each may begin comes after it
 	if key.Set() {
 		c.routes["/slack/interactions"], c.routes["/slack/commands"], c.routes["/slack/events"] = presses, commands, events
 		return

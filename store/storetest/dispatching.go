@@ -609,12 +609,20 @@ var reading = tests{
 		}
 	},
 	"a page lets time move no more than a hundred": func(k *kit) {
-		for range 120 {
-			k.open(expires(k.Brief))
+		var p gate.Page
+		for range 3 { // an answer that took so long may have been lost, and asked for again
+			for range 120 {
+				k.open(expires(k.Brief))
+			}
+			k.Advance(k.T, k.Brief)
+			asked := time.Now()
+			var err error
+			p, err = k.List(k.Context(), gate.Query{State: gate.Pending})
+			k.ok(err)
+			if time.Since(asked) < time.Second {
+				break
+			}
 		}
-		k.Advance(k.T, k.Brief)
-		p, err := k.List(k.Context(), gate.Query{State: gate.Pending})
-		k.ok(err)
 		if len(p.Rows) != 0 || p.Pending != 20 || p.Next == "" {
 			k.Errorf("%d rows, %d pending, next %q; want 20 left for the next page", len(p.Rows), p.Pending, p.Next)
 		}
