@@ -91,6 +91,9 @@ func NewCard(v *gate.View, x Context) *Card {
 	c.Notification = fmt.Sprintf("%s. %s", c.Title, c.Line)
 	if a.State == gate.Pending {
 		c.Silence = Silence(a, x.Review, clock)
+		if !a.FailedOver.IsZero() {
+			c.Warning = fmt.Sprintf(gate.MayHaveRun, clock.Time(a.FailedOver))
+		}
 		if v.Progress.Need > 0 {
 			c.Notification = gate.Notification(a, Due(a), v.Progress, clock)
 		}

@@ -398,7 +398,8 @@ type Press struct {
 const (
 	PressStoreDown  = "Could not record your answer (store down). Nothing was decided; press again."
 	PressSelf       = "You asked for this call, so someone else must decide."
-	PressFailedOver = "Redis failed over at %s; a decision may have been lost and this may already have run. Confirm?" // with Clock.Time
+	MayHaveRun      = "Redis failed over at %s; a decision may have been lost and this may already have run." // with Clock.Time
+	PressFailedOver = MayHaveRun + " Confirm?"
 )
 
 var pressed = map[Reason]string{
