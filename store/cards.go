@@ -22,7 +22,7 @@ const cardGroup = "cards"
 func (s *Redis) Follow(ctx context.Context, replica string, n int, block, idle time.Duration) ([]gate.Entry, error) {
 	const op = "store.Follow"
 	left, err := s.abandoned(ctx, replica, n, idle)
-	if err != nil {
+	if redis.HasErrorPrefix(err, "NOGROUP") {
 		if err = s.reader.XGroupCreateMkStream(ctx, s.space.key("log"), cardGroup, "0").Err(); redis.HasErrorPrefix(err, "BUSYGROUP") {
 			err = nil // another replica made it just now
 		}
@@ -53,35 +53,35 @@ func (s *Redis) Follow(ctx context.Context, replica string, n int, block, idle t
 const forgetAfter = 24 * time.Hour
 
 // abandoned takes over what was left by replicas that have not followed for idle:
-// one that waits for turns has its entries for longer. Of its own it takes again
-// what it has had for much longer, for it may never have seen it.
+// one that waits for turns has its entries for longer. Who follows is written down,
+// because what Redis says of consumers differs between its versions. Of its own it
+// takes again what it has had for much longer, for it may never have seen it.
 func (s *Redis) abandoned(ctx context.Context, replica string, n int, idle time.Duration) ([]redis.XMessage, error) {
-	log := s.space.key("log")
-	// A claim of nothing says that this one lives: reading does too, but not in miniredis.
-	if err := s.reader.XClaimJustID(ctx, &redis.XClaimArgs{Stream: log, Group: cardGroup, Consumer: replica, Messages: []string{"0-1"}}).Err(); err != nil {
-		return nil, err
-	}
-	all, err := s.reader.XInfoConsumers(ctx, log, cardGroup).Result()
+	r, err := s.run(ctx, "store.Follow", followingScript, replica, ms(idle))
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range all {
-		least := idle
-		switch {
-		case c.Name == replica:
-			least = 10 * idle
-		case c.Idle >= 0 && c.Idle < idle: // below zero it has only just come
-			continue
-		case c.Pending == 0 && c.Idle > forgetAfter:
-			if err := s.reader.XGroupDelConsumer(ctx, log, cardGroup, c.Name).Err(); err != nil {
+	silent := r.list(0)
+	for i := 0; i+1 < len(silent); i += 2 {
+		name := silent.str(i)
+		left, err := s.take(ctx, name, replica, n, idle)
+		if len(left) > 0 || err != nil {
+			return left, err
+		}
+		if time.Duration(silent.int(i+1))*time.Millisecond > forgetAfter {
+			if err := s.forgetReplica(ctx, name); err != nil {
 				return nil, err
 			}
 		}
-		if left, err := s.take(ctx, c.Name, replica, n, least); len(left) > 0 || err != nil {
-			return left, err
-		}
 	}
-	return nil, nil
+	return s.take(ctx, replica, replica, n, 10*idle)
+}
+
+func (s *Redis) forgetReplica(ctx context.Context, name string) error {
+	if err := s.reader.XGroupDelConsumer(ctx, s.space.key("log"), cardGroup, name).Err(); err != nil {
+		return err
+	}
+	return s.reader.HDel(ctx, s.space.key("followers"), name).Err()
 }
 
 // take gives one consumer what another has had for at least so long.

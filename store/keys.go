@@ -27,6 +27,7 @@ import (
 //	grants     zset    grants by expiry
 //	once       set     what is noted only once
 //	replicas   hash    replica -> "<ms> <policy>"
+//	followers  hash    replica -> when it last followed the log for cards
 //
 // Of one approval:
 //

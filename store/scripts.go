@@ -46,6 +46,7 @@ var (
 	heartbeatScript     = script("heartbeat")
 	turnScript          = script("turn")
 	drawScript          = script("draw")
+	followingScript     = script("following")
 	pressScript         = script("press")
 	leftPressesScript   = script("left_presses")
 	noteScript          = script("note")

@@ -52,17 +52,17 @@ var cards = tests{
 	},
 	"a replica that lives keeps what it has, however long": func(k *kit) {
 		id := k.open(expires(100 * k.Brief))
-		k.follow("a", id, k.Brief)
-		k.Advance(k.T, 2*k.Brief)
-		k.follow("a", id, k.Brief) // it still follows
-		if got := k.follow("b", id, k.Brief); len(got) != 0 {
+		k.follow("a", id, k.Brief/2)
+		k.Advance(k.T, k.Brief)
+		k.follow("a", id, k.Brief/2) // it still follows
+		if got := k.follow("b", id, k.Brief/2); len(got) != 0 {
 			k.Errorf("b took over %v of a, which lives", got)
 		}
-		k.Advance(k.T, 2*k.Brief)
-		if got := k.follow("b", id, k.Brief); len(got) != 1 {
+		k.Advance(k.T, k.Brief)
+		if got := k.follow("b", id, k.Brief/2); len(got) != 1 {
 			k.Errorf("b took over %v, want what a left", got)
 		}
-		if got := k.follow("c", id, k.Brief); len(got) != 0 {
+		if got := k.follow("c", id, k.Brief/2); len(got) != 0 {
 			k.Errorf("c took %v too", got)
 		}
 	},
@@ -72,8 +72,8 @@ var cards = tests{
 		if got := k.follow("a", id, time.Hour); len(got) != 0 {
 			k.Errorf("a was given %v twice", got)
 		}
-		k.Advance(k.T, 11*k.Brief)
-		if got := k.follow("a", id, k.Brief); len(got) != 1 {
+		k.Advance(k.T, k.Brief)
+		if got := k.follow("a", id, k.Brief/20); len(got) != 1 {
 			k.Errorf("a was given %v, want what it never saw", got)
 		}
 	},
@@ -102,11 +102,11 @@ var cards = tests{
 		if k.Brief > time.Minute { // longer than presses are kept
 			return
 		}
-		k.Advance(k.T, 2*k.Brief)
-		if got := left(k.Brief); got != "two" {
+		k.Advance(k.T, k.Brief)
+		if got := left(k.Brief / 2); got != "two" {
 			k.Errorf("took %q", got)
 		}
-		if got := left(k.Brief); got != "" {
+		if got := left(k.Brief / 2); got != "" {
 			k.Errorf("took %q, which was taken just now", got)
 		}
 	},
