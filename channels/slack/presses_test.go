@@ -357,3 +357,24 @@ func TestManyPressesTakeFewLookUps(t *testing.T) {
 		t.Errorf("%d look-ups", looks)
 	}
 }
+
+// TestWhatIsNoStoredCard: an ephemeral message, or a view, is none of an approval's
+// cards, whatever it says.
+func TestWhatIsNoStoredCard(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(map[string]any){
+		"ephemeral": func(p map[string]any) { p["container"].(map[string]any)["is_ephemeral"] = true },
+		"a view":    func(p map[string]any) { p["view"] = map[string]any{"id": "V1", "type": "modal"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, nil)
+			d.press("U0AAAAAA1", "approve", mangled(change))
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if len(d.clicks) != 1 || d.clicks[0].Ours {
+				t.Errorf("it became %+v", d.clicks)
+			}
+		})
+	}
+}
