@@ -33,7 +33,7 @@ type nobodysChat struct{}
 func (nobodysChat) Members(context.Context, string) ([]string, error) {
 	return nil, errors.New("it does not answer")
 }
-func (nobodysChat) Check(gate.Kinship, string) error { return nil }
+func (nobodysChat) Check(gate.IDKind, string) error { return nil }
 
 // counter is where people of a chat type commands: a gate on a store in memory, in
 // a bubble of synctest.

@@ -39,7 +39,7 @@ func rule(t *testing.T, c gate.RuleConfig) *gate.Rule {
 // anything is a platform that lets every id pass.
 type anything struct{ gate.Platform }
 
-func (anything) Check(gate.Kinship, string) error { return nil }
+func (anything) Check(gate.IDKind, string) error { return nil }
 
 // onSlack is a group of people on Slack.
 func onSlack(t *testing.T) *gate.Group {

@@ -123,7 +123,7 @@ func (b *builder) join(path, account, person string) {
 const Slack = "slack"
 
 // onPlatform checks an id of a platform.
-func (b *builder) onPlatform(path, name string, kind Kinship, id string) bool {
+func (b *builder) onPlatform(path, name string, kind IDKind, id string) bool {
 	chat, ok := b.chats[name]
 	if !ok {
 		b.problem(path, "no channel named %q is configured; add channels.%s, or take it out", name, name)

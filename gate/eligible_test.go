@@ -24,7 +24,7 @@ func (c chat) Members(_ context.Context, group string) ([]string, error) {
 	return ids, nil
 }
 
-func (chat) Check(kind gate.Kinship, id string) error {
+func (chat) Check(kind gate.IDKind, id string) error {
 	if strings.HasPrefix(id, "#") {
 		return errors.New(id + " is no id of a " + string(kind))
 	}

@@ -13,17 +13,17 @@ type Platform interface {
 	// It may remember them for a minute; an error means that nobody knows.
 	Members(ctx context.Context, group string) ([]string, error)
 	// Check says what is wrong with an id in the configuration.
-	Check(kind Kinship, id string) error
+	Check(kind IDKind, id string) error
 }
 
-// Kinship is what an id of a platform names.
-type Kinship string
+// IDKind is what an id of a platform names.
+type IDKind string
 
 // What ids name.
 const (
-	KindUser         Kinship = "user"
-	KindUserGroup    Kinship = "user group"
-	KindConversation Kinship = "conversation"
+	KindUser         IDKind = "user"
+	KindUserGroup    IDKind = "user group"
+	KindConversation IDKind = "conversation"
 )
 
 // Members is one way to belong to a group.
@@ -59,7 +59,7 @@ func (g *Group) Accounts(ctx context.Context, platform string) (ids []string) {
 // Mention is somebody whom a platform can call, or a group that it keeps.
 type Mention struct {
 	Platform string
-	Kind     Kinship
+	Kind     IDKind
 	ID       string // "U1", "T2/U1", "S1"
 }
 

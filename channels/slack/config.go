@@ -50,18 +50,18 @@ func insteadOf(token string) string {
 // nothing else may be in them.
 var (
 	teamID = regexp.MustCompile(`^[TE][A-Z0-9]+$`)
-	ids    = map[gate.Kinship]*regexp.Regexp{
+	ids    = map[gate.IDKind]*regexp.Regexp{
 		gate.KindUser:         regexp.MustCompile(`^([TE][A-Z0-9]+/)?[UW][A-Z0-9]+$`),
 		gate.KindUserGroup:    regexp.MustCompile(`^S[A-Z0-9]+$`),
 		gate.KindConversation: regexp.MustCompile(`^[CGD][A-Z0-9]+$`),
 	}
-	examples = map[gate.Kinship]string{
+	examples = map[gate.IDKind]string{
 		gate.KindUser: "U0ANN", gate.KindUserGroup: "S0SRE", gate.KindConversation: "C0PROD",
 	}
 )
 
 // Check implements gate.Platform.
-func (*Slack) Check(kind gate.Kinship, id string) error {
+func (*Slack) Check(kind gate.IDKind, id string) error {
 	if !ids[kind].MatchString(id) {
 		return fmt.Errorf("%q is no id of a %s; want Slack's own, like %s, which never changes", id, kind, examples[kind])
 	}

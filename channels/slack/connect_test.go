@@ -127,7 +127,7 @@ func TestConfigProblems(t *testing.T) {
 		})
 	}
 	s := slack.New(slack.Config{BotToken: bot})
-	for id, kind := range map[string]gate.Kinship{
+	for id, kind := range map[string]gate.IDKind{
 		"U0ANN": gate.KindUser, "W0ANN": gate.KindUser, "T2/U0ANN": gate.KindUser, "T0ACME/U0ANN": gate.KindUser,
 		"S0SRE": gate.KindUserGroup, "C0PROD": gate.KindConversation, "G0PROD": gate.KindConversation, "D0ANN": gate.KindConversation,
 	} {
@@ -135,7 +135,7 @@ func TestConfigProblems(t *testing.T) {
 			t.Errorf("%s as a %s: %v", id, kind, err)
 		}
 	}
-	for id, kind := range map[string]gate.Kinship{"@ann": gate.KindUser, "#prod": gate.KindConversation, "C0PROD>": gate.KindConversation, "sre": gate.KindUserGroup, "": gate.KindUser} {
+	for id, kind := range map[string]gate.IDKind{"@ann": gate.KindUser, "#prod": gate.KindConversation, "C0PROD>": gate.KindConversation, "sre": gate.KindUserGroup, "": gate.KindUser} {
 		if s.Check(kind, id) == nil {
 			t.Errorf("%q passed as a %s", id, kind)
 		}
