@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,9 +28,26 @@ const (
 	forGrants      purpose = "approvalbot grant v1"
 	forBypasses    purpose = "approvalbot bypass v1"
 	forFingerprint purpose = "approvalbot fingerprint v1"
-	forPages       purpose = "approvalbot console v1"
 	forPrivate     purpose = "approvalbot private card v1"
 )
+
+// Use is what a part outside of this package signs for itself: a signature for one
+// use holds for no other, and for nothing that the gate signs. The zero value signs
+// nothing.
+type Use uint8
+
+// The uses.
+const (
+	Pages   Use = iota + 1 // cookies and forms of the console
+	Buttons                // what comes back with a press on a card
+	Dialogs                // what comes back with a dialog
+)
+
+var labels = map[Use]purpose{
+	Pages:   "approvalbot console v1",
+	Buttons: "approvalbot buttons v1",
+	Dialogs: "approvalbot dialogs v1",
+}
 
 // Keyring signs with the server's key, and verifies with it and with those it is
 // being rotated from or to.
@@ -46,7 +65,7 @@ func NewKeyring(current secret.String, others ...secret.String) (*Keyring, error
 			return nil, &Error{Kind: Invalid, Op: "gate.NewKeyring", Public: "server key: want at least 32 random bytes; make one with `approvalbot keys server`"}
 		}
 		d := derived{}
-		for _, p := range []purpose{forTokens, forVotes, forGrants, forBypasses, forFingerprint, forPages, forPrivate} {
+		for _, p := range append(slices.Collect(maps.Values(labels)), forTokens, forVotes, forGrants, forBypasses, forFingerprint, forPrivate) {
 			sub, err := hkdf.Key(sha256.New, []byte(s.Reveal()), nil, string(p), sha256.Size)
 			if err != nil {
 				return nil, &Error{Kind: Internal, Op: "gate.NewKeyring", Err: err}
@@ -68,16 +87,26 @@ func (k *Keyring) Fingerprints() []string {
 	return out
 }
 
-// SignPage and VerifyPage are for the console's own cookies and forms.
-func (k *Keyring) SignPage(fields ...string) string {
-	return base64.RawURLEncoding.EncodeToString(k.sign(forPages, fields...))
+// Sign signs fields for a use, as 43 characters that are safe in URLs. Where they
+// begin and end counts: "a", "bc" is not "ab", "c".
+func (k *Keyring) Sign(u Use, fields ...string) string {
+	if labels[u] == "" {
+		return ""
+	}
+	return signature(k.sign(labels[u], fields...))
 }
 
-// VerifyPage reports whether mac is SignPage of the fields by a known key.
-func (k *Keyring) VerifyPage(mac string, fields ...string) bool {
-	b, err := base64.RawURLEncoding.DecodeString(mac)
-	return err == nil && k.verify(forPages, b, fields...)
+// Signed reports whether mac is, to the letter, what Sign gives or gave for the
+// fields under a known key. Texts are compared, not what they decode to: decoders
+// of base64 pass over line breaks. It takes the same time whatever is wrong.
+func (k *Keyring) Signed(u Use, mac string, fields ...string) bool {
+	p := labels[u]
+	return p != "" && slices.ContainsFunc(k.keys, func(d derived) bool {
+		return hmac.Equal([]byte(mac), []byte(signature(d.mac(p, fields))))
+	})
 }
+
+func signature(mac []byte) string { return base64.RawURLEncoding.EncodeToString(mac) }
 
 func (k *Keyring) sign(p purpose, fields ...string) []byte { return k.keys[0].mac(p, fields) }
 

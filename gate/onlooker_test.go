@@ -236,7 +236,7 @@ func TestProofsOfPrivateCards(t *testing.T) {
 		"with bits that nothing reads":       {proof[:len(proof)-1] + string(proof[len(proof)-1]+1), id, call, voter, 0, keys, gate.ReasonNotFound},
 		"nothing":                            {"", id, call, voter, 0, keys, gate.ReasonNotFound},
 		"only an end":                        {end + ".", id, call, voter, 0, keys, gate.ReasonNotFound},
-		"a signature of the console's pages": {end + "." + keys.SignPage(string(id), call.Hex(), voter, end), id, call, voter, 0, keys, gate.ReasonNotFound},
+		"a signature of the console's pages": {end + "." + keys.Sign(gate.Pages, string(id), call.Hex(), voter, end), id, call, voter, 0, keys, gate.ReasonNotFound},
 	} {
 		err := tt.by.CheckCard(tt.proof, tt.id, tt.call, tt.voter, now.Add(tt.at))
 		if (err == nil) != (tt.why == "") || err != nil && (gate.ReasonOf(err) != tt.why || gate.KindOf(err) != gate.Forbidden) {

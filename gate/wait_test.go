@@ -108,7 +108,7 @@ func TestKeyring(t *testing.T) {
 	if before.Fingerprints()[0] != during.Fingerprints()[1] || before.Fingerprints()[0] == after.Fingerprints()[0] {
 		t.Error("fingerprints do not name the keys")
 	}
-	mac := before.SignPage("a", "bc")
+	mac := before.Sign(Pages, "a", "bc")
 	for name, tt := range map[string]struct {
 		by     *Keyring
 		fields []string
@@ -120,13 +120,54 @@ func TestKeyring(t *testing.T) {
 		"the same bytes cut elsewhere": {before, []string{"ab", "c"}, false},
 		"the same fields and one more": {before, []string{"a", "bc", ""}, false},
 	} {
-		if got := tt.by.VerifyPage(mac, tt.fields...); got != tt.want {
+		if got := tt.by.Signed(Pages, mac, tt.fields...); got != tt.want {
 			t.Errorf("%s: %t, want %t", name, got, tt.want)
 		}
 	}
-	if before.verify(forTokens, before.sign(forPages, "a"), "a") {
+	if before.verify(forTokens, before.sign(labels[Pages], "a"), "a") {
 		t.Error("a signature for one purpose holds for another")
 	}
+}
+
+// TestASignatureHoldsForOneUse keeps to the letter what other parts sign: nothing
+// that merely decodes to the same counts, and nothing of another use.
+func TestASignatureHoldsForOneUse(t *testing.T) {
+	t.Parallel()
+	k, err := NewKeyring(secret.New(strings.Repeat("k", MinServerKey)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := k.Sign(Buttons, "apr_1", "approve")
+	for name, tt := range map[string]struct {
+		use  Use
+		mac  string
+		want bool
+	}{
+		"its own":                        {Buttons, mac, true},
+		"another use":                    {Dialogs, mac, false},
+		"the use of pages":               {Pages, mac, false},
+		"no use":                         {0, k.Sign(0, "apr_1", "approve"), false},
+		"a use that nobody knows":        {99, k.Sign(99, "apr_1", "approve"), false},
+		"no use, signed with no key":     {0, signature(derived{}.mac("", []string{"apr_1", "approve"})), false},
+		"a line break in it":             {Buttons, mac[:10] + "\n" + mac[10:], false},
+		"padding behind it":              {Buttons, mac + "=", false},
+		"other bits that nobody decodes": {Buttons, lastBit(mac), false},
+		"nothing":                        {Buttons, "", false},
+	} {
+		if got := k.Signed(tt.use, tt.mac, "apr_1", "approve"); got != tt.want {
+			t.Errorf("%s: %t, want %t", name, got, tt.want)
+		}
+	}
+	if label := labels[Pages]; label != "approvalbot console v1" {
+		t.Errorf("pages are signed as %q: who is logged in would no longer be", label)
+	}
+}
+
+// lastBit changes the last character in a bit that decodes to nothing.
+func lastBit(mac string) string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	end := len(mac) - 1
+	return mac[:end] + string(alphabet[strings.IndexByte(alphabet, mac[end])^1])
 }
 
 func TestEveryFieldOfAVoteIsSigned(t *testing.T) {

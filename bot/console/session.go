@@ -33,7 +33,7 @@ func (s *session) voter() gate.Voter {
 func (c *Console) begin(w http.ResponseWriter, r *http.Request, key, how string) {
 	id, expires := rand.Text(), strconv.FormatInt(time.Now().Add(sessionFor).Unix(), 10)
 	named := base64.RawURLEncoding.EncodeToString([]byte(key))
-	mac := c.Seal.SignPage("session", named, how, expires, id)
+	mac := c.Seal.Sign(gate.Pages, "session", named, how, expires, id)
 	c.setCookie(w, r, "session", strings.Join([]string{named, how, expires, id, mac}, "."), sessionFor)
 	c.Log.InfoContext(r.Context(), "console login", "key", key, "how", how)
 }
@@ -46,7 +46,7 @@ func (c *Console) session(r *http.Request) (*session, bool) {
 		return nil, false
 	}
 	p := strings.Split(cookie.Value, ".")
-	if len(p) != 5 || !c.Seal.VerifyPage(p[4], "session", p[0], p[1], p[2], p[3]) {
+	if len(p) != 5 || !c.Seal.Signed(gate.Pages, p[4], "session", p[0], p[1], p[2], p[3]) {
 		return nil, false
 	}
 	key, err1 := base64.RawURLEncoding.DecodeString(p[0])
@@ -63,7 +63,7 @@ func (c *Console) session(r *http.Request) (*session, bool) {
 func (c *Console) lives(s *session) bool { return time.Now().Before(s.expires) && !c.ended.has(s.id) }
 
 // token is what forms of a session carry, so that no other site can fill them in.
-func (c *Console) token(s *session) string { return c.Seal.SignPage("form", s.id) }
+func (c *Console) token(s *session) string { return c.Seal.Sign(gate.Pages, "form", s.id) }
 
 // page admits who is logged in, and sends others to do so.
 func (c *Console) page(show func(http.ResponseWriter, *http.Request, *session)) http.HandlerFunc {
@@ -101,7 +101,7 @@ func (c *Console) press(do func(http.ResponseWriter, *http.Request, *session)) h
 			c.fail(w, nil, http.StatusUnauthorized, "Your login is over. Nothing was decided; log in and press again.")
 			return
 		}
-		if !c.Seal.VerifyPage(r.PostFormValue("token"), "form", s.id) {
+		if !c.Seal.Signed(gate.Pages, r.PostFormValue("token"), "form", s.id) {
 			c.fail(w, s, http.StatusForbidden, "This page belongs to an earlier login. Nothing was decided; open the page again.")
 			return
 		}
@@ -140,7 +140,7 @@ func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, name, value 
 // flash leaves one line for the page that the browser is sent to next.
 func (c *Console) flash(w http.ResponseWriter, r *http.Request, s *session, page, line string) {
 	text := base64.RawURLEncoding.EncodeToString([]byte(line))
-	c.setCookie(w, r, "flash", text+"."+c.Seal.SignPage("flash", s.id, page, text), time.Minute)
+	c.setCookie(w, r, "flash", text+"."+c.Seal.Sign(gate.Pages, "flash", s.id, page, text), time.Minute)
 }
 
 // takeFlash returns the line that was left for this page. A page that reads
@@ -151,7 +151,7 @@ func (c *Console) takeFlash(w http.ResponseWriter, r *http.Request, s *session) 
 		return ""
 	}
 	text, mac, _ := strings.Cut(cookie.Value, ".")
-	if !c.Seal.VerifyPage(mac, "flash", s.id, r.URL.Path, text) {
+	if !c.Seal.Signed(gate.Pages, mac, "flash", s.id, r.URL.Path, text) {
 		return ""
 	}
 	c.setCookie(w, r, "flash", "", -time.Second)

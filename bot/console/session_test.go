@@ -85,7 +85,7 @@ func TestLoginSendsNobodyAway(t *testing.T) {
 // cookieOf is a session as the console signs it.
 func cookieOf(seal *gate.Keyring, key string, expires time.Time) string {
 	p := []string{base64.RawURLEncoding.EncodeToString([]byte(key)), "key", strconv.FormatInt(expires.Unix(), 10), "ABC"}
-	return strings.Join(append(p, seal.SignPage(append([]string{"session"}, p...)...)), ".")
+	return strings.Join(append(p, seal.Sign(gate.Pages, append([]string{"session"}, p...)...)), ".")
 }
 
 func TestSession(t *testing.T) {
@@ -106,7 +106,7 @@ func TestSession(t *testing.T) {
 		"one of a key that does not exist is not":    {cookieOf(h.seal, "eve-cli", later), false},
 		"one that was made longer is not":            {strings.Replace(genuine, strconv.FormatInt(later.Unix(), 10), strconv.FormatInt(later.Unix()+9999, 10), 1), false},
 		"one whose holder was changed is not":        {strings.Replace(genuine, base64.RawURLEncoding.EncodeToString([]byte("ann-cli")), base64.RawURLEncoding.EncodeToString([]byte("bo-cli")), 1), false},
-		"a signature for something else is none":     {"YQ.b.9999999999.c." + h.seal.SignPage("form", "YQ", "b", "9999999999", "c"), false},
+		"a signature for something else is none":     {"YQ.b.9999999999.c." + h.seal.Sign(gate.Pages, "form", "YQ", "b", "9999999999", "c"), false},
 		"one without a signature is not":             {genuine[:strings.LastIndex(genuine, ".")] + ".", false},
 		"a cookie that is no session at all is none": {"....", false},
 	} {
