@@ -296,6 +296,12 @@ type Presses interface {
 	// forgotten for idle.
 	LeftPresses(ctx context.Context, channel string, n int, idle time.Duration) ([][]byte, error)
 	ForgetPress(ctx context.Context, channel string, press []byte) error
+
+	// Once reports whether nobody has called it for the same thing within that
+	// time, on any replica: of all who do, one is the first. An error means that
+	// nobody knows; the call may have counted. A fail-over that loses the last
+	// writes can make a first time of a second one.
+	Once(ctx context.Context, what string, within time.Duration) (first bool, err error)
 }
 
 // Replicas lets the processes of one space agree.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -205,6 +206,17 @@ func (s *Redis) ForgetPress(ctx context.Context, channel string, press []byte) e
 	return s.plainly(ctx, "store.ForgetPress", func(ctx context.Context) error {
 		return s.db.ZRem(ctx, s.space.key("pr:"+channel), press).Err()
 	})
+}
+
+// Once implements gate.Presses. Each call has a name of its own, so that one that
+// asks again, because no answer came, knows its own first time.
+func (s *Redis) Once(ctx context.Context, what string, within time.Duration) (first bool, err error) {
+	const op = "store.Once"
+	if within < time.Millisecond {
+		return false, invalid(op, "within: want a time of a millisecond or more")
+	}
+	r, err := s.run(ctx, op, onceScript, fingerprint("once", what), rand.Text(), ms(within))
+	return err == nil && r.int(0) == 1, err
 }
 
 // Turn implements gate.Cards.

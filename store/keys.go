@@ -55,6 +55,8 @@ import (
 //	tp:<hash>  string  nobody has a turn there, expires
 //	pr:<chat>  zset    presses that are not decided yet, by when somebody took
 //	                   them, expires
+//	o:<hash>   string  what must not happen twice -> the call that was the first,
+//	                   expires
 //
 // Fields of a row; times are ms of the clock of Redis, flags 1 or absent:
 //

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -51,5 +52,25 @@ func TestAKeptPressIsForgottenInTheEnd(t *testing.T) {
 	}
 	if left := db.TTL(t.Context(), s.space.key("pr:slack")).Val(); left <= 0 || left > 30*time.Minute {
 		t.Errorf("it is kept for %v", left)
+	}
+}
+
+// Two replicas share what was done; spaces do not. What it was the store cannot tell
+// anybody.
+func TestWhatIsDoneOnceIsKeptAsAHashForItsTime(t *testing.T) {
+	t.Parallel()
+	s, db := openServer(t)
+	const what = "trigger of ann"
+	if first, err := s.Once(t.Context(), what, time.Minute); !first || err != nil {
+		t.Fatalf("Once = %t, %v", first, err)
+	}
+	key := s.space.key("o:" + fingerprint("once", what))
+	if left := db.PTTL(t.Context(), key).Val(); left <= 0 || left > time.Minute {
+		t.Errorf("it is kept for %v", left)
+	}
+	for _, k := range db.Keys(t.Context(), "*").Val() {
+		if strings.Contains(k, "ann") || !strings.HasPrefix(k, s.space.key("")) {
+			t.Errorf("key %q tells what was done, or is outside of the space", k)
+		}
 	}
 }

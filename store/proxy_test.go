@@ -181,6 +181,16 @@ func TestLostReplies(t *testing.T) {
 				return s.Withdraw(ctx, c.ID, gate.Withdrawal{Event: gate.EventCancel, Reason: gate.ReasonCancelled})
 			})
 			lossy("RevokeGrant", func() error { return s.RevokeGrant(ctx, g.ID, "ann") })
+			lossy("Once", func() error {
+				first, err := s.Once(ctx, "trigger", time.Hour)
+				if !first {
+					t.Error("whose first answer was lost is no longer the first")
+				}
+				return err
+			})
+			if again, err := s.Once(ctx, "trigger", time.Hour); again || err != nil {
+				t.Errorf("another was the first too, %v", err)
+			}
 			lossy("EndSession", func() error { return s.EndSession(ctx, r.Key, "s", "ann") })
 			if p.lost.Load() < int32(calls) {
 				t.Errorf("%d replies of %d calls were lost", p.lost.Load(), calls)

@@ -49,6 +49,7 @@ var (
 	followingScript     = script("following")
 	pressScript         = script("press")
 	leftPressesScript   = script("left_presses")
+	onceScript          = script("once")
 	noteScript          = script("note")
 	probeScript         = script("probe")
 	resetClockScript    = script("reset_clock")

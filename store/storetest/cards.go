@@ -3,6 +3,8 @@ package storetest
 import (
 	"bytes"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/approvalbot/approvalbot/gate"
@@ -22,6 +24,16 @@ func (k *kit) draws(id gate.ID, writer string, d time.Duration, want bool) {
 	k.ok(err)
 	if ok != want {
 		k.Errorf("%s may draw: %t, want %t", writer, ok, want)
+	}
+}
+
+// first asks whether something is done for the first time within d.
+func (k *kit) first(what string, d time.Duration, want bool) {
+	k.Helper()
+	first, err := k.Once(k.Context(), what, d)
+	k.ok(err)
+	if first != want {
+		k.Errorf("%s is done for the first time: %t, want %t", what, first, want)
 	}
 }
 
@@ -109,6 +121,42 @@ var cards = tests{
 		if got := left(k.Brief / 2); got != "" {
 			k.Errorf("took %q, which was taken just now", got)
 		}
+	},
+	"of all who do something once, one is the first": func(k *kit) {
+		var firsts atomic.Int32
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				first, err := k.Once(k.Context(), "trigger 1", time.Hour)
+				if err != nil {
+					k.Errorf("Once = %v", err)
+				}
+				if first {
+					firsts.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := firsts.Load(); n != 1 {
+			k.Errorf("%d of 50 were the first", n)
+		}
+		k.first("trigger 2", time.Hour, true)
+		k.first("trigger 1", time.Hour, false)
+	},
+	"what was done once is new when its time is up": func(k *kit) {
+		k.first("trigger", k.Brief, true)
+		k.first("trigger", k.Brief, false) // which makes it last no longer
+		k.Advance(k.T, k.Brief+100*time.Millisecond)
+		k.first("trigger", time.Hour, true)
+		k.first("trigger", k.Brief, false)
+	},
+	"once is within a time": func(k *kit) {
+		for _, d := range []time.Duration{0, -time.Second, time.Microsecond} {
+			if first, err := k.Once(k.Context(), "trigger", d); first || gate.KindOf(err) != gate.Invalid {
+				k.Errorf("within %v: %t, %v; want Invalid", d, first, err)
+			}
+		}
+		k.first("trigger", time.Hour, true)
 	},
 	"one writer at a time draws": func(k *kit) {
 		id := k.open()
