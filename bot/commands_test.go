@@ -30,10 +30,15 @@ var update = flag.Bool("update", false, "write golden files")
 // nobodysChat is a platform that keeps no groups.
 type nobodysChat struct{}
 
-func (nobodysChat) Members(context.Context, string) ([]string, error) {
+func (nobodysChat) Members(context.Context, gate.Roster) ([]string, error) {
 	return nil, errors.New("it does not answer")
 }
+
+func (nobodysChat) Has(context.Context, gate.Roster, string) (bool, error) {
+	return false, errors.New("it does not answer")
+}
 func (nobodysChat) Check(gate.IDKind, string) error { return nil }
+func (nobodysChat) Named(string) bool               { return false }
 
 // counter is where people of a chat type commands: a gate on a store in memory, in
 // a bubble of synctest.

@@ -40,6 +40,7 @@ func rule(t *testing.T, c gate.RuleConfig) *gate.Rule {
 type anything struct{ gate.Platform }
 
 func (anything) Check(gate.IDKind, string) error { return nil }
+func (anything) Named(string) bool               { return false }
 
 // onSlack is a group of people on Slack.
 func onSlack(t *testing.T) *gate.Group {

@@ -25,7 +25,6 @@ type builder struct {
 	*Policy
 	cfg       ToolGateConfig
 	keys      map[string]Principal
-	chats     map[string]Platform
 	groups    map[string]*Group
 	fallback  []string // groups of rules that name none
 	taken     map[string]string
@@ -40,8 +39,8 @@ type builder struct {
 // platforms by name.
 func NewPolicy(cfg *PolicyConfig, approvers ApproversConfig, people []PersonConfig, keys []Principal, chats map[string]Platform) (*Policy, []Problem) {
 	b := &builder{
-		Policy: &Policy{people: map[string]string{}},
-		keys:   map[string]Principal{}, chats: chats, groups: map[string]*Group{},
+		Policy: &Policy{people: newPeople(chats)},
+		keys:   map[string]Principal{}, groups: map[string]*Group{},
 		taken: map[string]string{}, complains: map[string]bool{},
 	}
 	if cfg == nil {
@@ -72,163 +71,6 @@ func (b *builder) problem(path, format string, args ...any) {
 
 func (b *builder) warn(path, format string, args ...any) {
 	b.warnings = append(b.warnings, Problem{path, fmt.Sprintf(format, args...)})
-}
-
-// readPeople joins accounts and people; whoever is joined twice must be the same.
-func (b *builder) readPeople(people []PersonConfig, keys []Principal) {
-	for _, k := range keys {
-		b.keys[k.Key] = k
-		if k.Person != "" {
-			b.people["key:"+k.Key] = k.Person
-		}
-	}
-	known := map[string]bool{}
-	for i, p := range people {
-		path := fmt.Sprintf("people[%d]", i)
-		if p.Name == "" || known[p.Name] {
-			b.problem(path+".name", "%q is no name, or is taken; give every person one of their own", p.Name)
-		}
-		known[p.Name] = true
-		for j, key := range p.Keys {
-			path := fmt.Sprintf("%s.keys[%d]", path, j)
-			if _, ok := b.keys[key]; !ok {
-				b.problem(path, "no key is named %q; add it under keys, or correct the name", key)
-			}
-			b.join(path, "key:"+key, p.Name)
-		}
-		for j, id := range p.Slack {
-			path := fmt.Sprintf("%s.slack[%d]", path, j)
-			if b.onPlatform(path, Slack, KindUser, id) && !strings.Contains(id, "/") {
-				b.problem(path, "%q: want the workspace too, like T0ACME/U0ANN", id)
-			}
-			b.join(path, Slack+":"+id, p.Name)
-		}
-	}
-	for _, k := range keys {
-		if len(people) > 0 && k.Person != "" && !known[k.Person] {
-			b.problem("people", "key %q belongs to %q, who is not listed; add them, or one human could vote twice", k.Key, k.Person)
-		}
-	}
-}
-
-// join says whose an account is.
-func (b *builder) join(path, account, person string) {
-	if other := b.people[account]; other != "" && other != person {
-		b.problem(path, "%s belongs to %q already; it belongs to one person", account, other)
-	}
-	b.people[account] = person
-}
-
-// Slack is the platform of that name.
-const Slack = "slack"
-
-// onPlatform checks an id of a platform.
-func (b *builder) onPlatform(path, name string, kind IDKind, id string) bool {
-	chat, ok := b.chats[name]
-	if !ok {
-		b.problem(path, "no channel named %q is configured; add channels.%s, or take it out", name, name)
-		return false
-	}
-	if err := chat.Check(kind, id); err != nil {
-		b.problem(path, "%v", err)
-		return false
-	}
-	return true
-}
-
-func (b *builder) readGroups(cfg ApproversConfig) {
-	for _, name := range slices.Sorted(maps.Keys(cfg.Groups)) {
-		path := "approvers.groups." + name
-		if name == "" || name == RequesterWord {
-			b.problem(path, "%q is no name for a group; choose another", name)
-		}
-		g := &Group{Name: name}
-		if keys := cfg.Groups[name].Keys; len(keys) > 0 {
-			g.Members = append(g.Members, b.members(path+".keys", keys))
-			g.configured = append(g.configured, keys...)
-		}
-		b.onSlack(path, cfg.Groups[name], g)
-		slices.Sort(g.configured)
-		g.configured = slices.Compact(g.configured)
-		b.groups[name] = g
-	}
-	switch {
-	case len(cfg.Default) > 0:
-		b.fallback = cfg.Default
-		b.askable("approvers.default", cfg.Default)
-	case len(cfg.Groups) == 0:
-		b.fallback = b.everyApprover()
-	case !b.disabled:
-		b.problem("approvers.default", "names no group, but rules without approvers, and questions that agents ask by themselves, go to it; list one")
-	}
-}
-
-// onSlack adds the members of a group that are Slack's.
-func (b *builder) onSlack(path string, c GroupConfig, g *Group) {
-	users := userMembers{platform: Slack, ids: map[string]string{}}
-	for i, id := range c.SlackUsers {
-		b.onPlatform(fmt.Sprintf("%s.slack_users[%d]", path, i), Slack, KindUser, id)
-		users.ids[id] = b.owner(id)
-		g.configured = append(g.configured, Slack+":"+id)
-	}
-	if len(users.ids) > 0 {
-		g.Members = append(g.Members, users)
-	}
-	for i, id := range c.SlackUserGroups {
-		b.onPlatform(fmt.Sprintf("%s.slack_usergroups[%d]", path, i), Slack, KindUserGroup, id)
-		g.Members = append(g.Members, rosterMembers{platform: Slack, group: id, roster: b.chats[Slack]})
-		g.configured = append(g.configured, Slack+":"+id)
-	}
-}
-
-// owner returns the person that a user id of Slack belongs to; the workspace may
-// be left out.
-func (b *builder) owner(id string) string {
-	for account, person := range b.people {
-		if on, own, _ := strings.Cut(account, ":"); on == Slack && (own == id || own[strings.LastIndexByte(own, '/')+1:] == id) {
-			return person
-		}
-	}
-	return ""
-}
-
-// everyApprover is the default without an approvers section.
-func (b *builder) everyApprover() []string {
-	members := keyMembers{}
-	for name, k := range b.keys {
-		if slices.Contains(k.Roles, RoleApprover) {
-			members["key:"+name] = b.identity(name)
-		}
-	}
-	if len(members) == 0 {
-		if !b.disabled {
-			b.problem("approvers", "nobody could approve anything; make an approver key (approvalbot keys new) and list it under keys, or list groups here")
-		}
-		return nil
-	}
-	// Configured is the role, not its holders: a new colleague voids nothing.
-	b.groups["approvers"] = &Group{Name: "approvers", Members: []Members{members}, configured: []string{"role:approver"}}
-	return []string{"approvers"}
-}
-
-func (b *builder) members(path string, keys []string) keyMembers {
-	members := keyMembers{}
-	for i, key := range keys {
-		k, ok := b.keys[key]
-		switch {
-		case !ok:
-			b.problem(fmt.Sprintf("%s[%d]", path, i), "no key is named %q; add it under keys, or correct the name", key)
-		case !slices.Contains(k.Roles, RoleApprover):
-			b.problem(fmt.Sprintf("%s[%d]", path, i), "key %q has not the role approver and could never decide; list an approver's key", key)
-		default:
-			members["key:"+key] = b.identity(key)
-		}
-	}
-	return members
-}
-
-func (b *builder) identity(key string) string {
-	return Voter{ID: "key:" + key, Person: b.people["key:"+key]}.Identity()
 }
 
 func (b *builder) readChoices(cfg *PolicyConfig) {
@@ -598,7 +440,7 @@ func (b *builder) fingerprint(cfg *PolicyConfig, approvers ApproversConfig, peop
 	keys := map[string]string{} // of approvers, and whose they are
 	for name, k := range b.keys {
 		if slices.Contains(k.Roles, RoleApprover) {
-			keys[name] = "approver " + b.people["key:"+name]
+			keys[name] = "approver " + b.PersonOf("key:"+name)
 		}
 	}
 	version, _ := fingerprint(map[string]any{

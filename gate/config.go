@@ -72,6 +72,12 @@ type GroupConfig struct {
 	Keys            []string `yaml:"keys"`             // names of approver keys
 	SlackUsers      []string `yaml:"slack_users"`      // U1, or T2/U1 of another workspace
 	SlackUserGroups []string `yaml:"slack_usergroups"` // S1
+
+	MattermostUsers          []string `yaml:"mattermost_users"`           // ids, or usernames
+	MattermostGroups         []string `yaml:"mattermost_groups"`          // ids of custom or LDAP groups
+	MattermostChannelMembers []string `yaml:"mattermost_channel_members"` // "team/channel", or ids of channels
+
+	Emails []string `yaml:"emails"` // addresses that a platform has verified
 }
 
 // PersonConfig joins what belongs to one human.
@@ -79,6 +85,9 @@ type PersonConfig struct {
 	Name  string   `yaml:"name"`
 	Keys  []string `yaml:"keys"`
 	Slack []string `yaml:"slack"` // T1/U1
+
+	Mattermost []string `yaml:"mattermost"` // ids, or usernames
+	Emails     []string `yaml:"emails"`
 }
 
 // SwitchConfig is a word that YAML may read as a boolean: a bare `off` and

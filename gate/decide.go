@@ -67,7 +67,7 @@ func (g *Gate) decidable(ctx context.Context, d *Decision) (*Snapshot, error) {
 	switch {
 	case s.Successor != "":
 		return nil, conflict(ReasonVoid, fmt.Sprintf("%s no longer counts; people are asked again as %s.", s.ID, s.Successor))
-	case g.repeated(s, d):
+	case g.policy.Load().repeated(s, d):
 		return s, nil
 	case !open:
 		return nil, conflict(ReasonAlreadyDecided, alreadySettled(s))
@@ -128,30 +128,23 @@ func (g *Gate) ruleOf(s *Snapshot) *Rule {
 }
 
 // repeated reports whether this very press has been recorded already.
-func (g *Gate) repeated(s *Snapshot, d *Decision) bool {
-	v := voteOf(s, d.Voter)
-	return v != nil && d.Nonce != "" && v.Nonce == d.Nonce && v.Choice == d.Choice
-}
-
-func voteOf(s *Snapshot, v Voter) *Vote {
-	i := slices.IndexFunc(s.Votes, func(o Vote) bool { return o.Voter.Identity() == v.Identity() })
-	if i < 0 {
-		return nil
-	}
-	return &s.Votes[i]
+func (p *Policy) repeated(s *Snapshot, d *Decision) bool {
+	return d.Nonce != "" && slices.ContainsFunc(p.votesOf(&s.Approval, d.Voter), func(v Vote) bool {
+		return v.Nonce == d.Nonce && v.Choice == d.Choice
+	})
 }
 
 // cast checks who votes and what, counts, and records.
 func (g *Gate) cast(ctx context.Context, s *Snapshot, d *Decision) (Tally, error) {
-	rule := g.ruleOf(s)
-	if g.repeated(s, d) {
+	rule, p := g.ruleOf(s), g.policy.Load()
+	if p.repeated(s, d) {
 		return g.tally(ctx, s, rule, Ballot{}, VoteResult{})
 	}
-	groups, err := g.policy.Load().eligible(ctx, &s.Approval, rule, d.Voter)
+	groups, err := p.eligible(ctx, &s.Approval, rule, d.Voter)
 	if err != nil {
 		return Tally{}, err
 	}
-	if err := allowedBy(rule, s, d); err != nil {
+	if err := p.allowedBy(rule, s, d); err != nil {
 		return Tally{}, err
 	}
 	if d.Choice == NeedContext {
@@ -171,10 +164,10 @@ func (g *Gate) cast(ctx context.Context, s *Snapshot, d *Decision) (Tally, error
 
 // allowedBy checks the decision against the rule and against the voter's
 // earlier one.
-func allowedBy(rule *Rule, s *Snapshot, d *Decision) error {
+func (p *Policy) allowedBy(rule *Rule, s *Snapshot, d *Decision) error {
 	switch d.Choice {
 	case Approve:
-		if v := voteOf(s, d.Voter); v != nil && v.Choice == Approve {
+		if slices.ContainsFunc(p.votesOf(&s.Approval, d.Voter), func(v Vote) bool { return v.Choice == Approve }) {
 			return conflict(ReasonAlreadyDecided, "You already approved this; others must too.")
 		}
 		return scopeAllowed(rule, s, d)
@@ -361,6 +354,9 @@ func (g *Gate) Settle(ctx context.Context, id ID, v Voter, outcome State, note s
 // anyApprover admits whoever may decide by the default rule; for what the rule
 // that once applied can no longer say.
 func (g *Gate) anyApprover(ctx context.Context, v Voter) error {
+	if err := active(v); err != nil {
+		return err
+	}
 	groups, err := g.policy.Load().Discretionary().Qualify(ctx, v)
 	if err != nil {
 		return &Error{Kind: Unavailable, Reason: ReasonIdentityUnavailable, Op: "gate.anyApprover", Public: "Could not check whether you may decide; try again.", Err: err}

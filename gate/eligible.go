@@ -35,14 +35,6 @@ func (p *Policy) MayDecide(ctx context.Context, a *Approval, v Voter) error {
 	return nil
 }
 
-// who completes a voter by the person that the account belongs to.
-func (p *Policy) who(v Voter) Voter {
-	if v.Person == "" {
-		v.Person = p.PersonOf(v.ID)
-	}
-	return v
-}
-
 // eligible says by which groups a voter may decide on an approval, or why not.
 func (p *Policy) eligible(ctx context.Context, a *Approval, rule *Rule, v Voter) ([]string, error) {
 	v = p.who(v)
@@ -55,13 +47,15 @@ func (p *Policy) eligibleOf(a *Approval, rule *Rule, v Voter, qualify func() ([]
 		return nil, err
 	}
 	if p.behind(&a.Requester, v) {
-		if rule.AdmitsRequester {
+		// To a rule that lets them in an address alone opens no guest's way: what
+		// platforms say of mailboxes grants nothing but to full members.
+		if rule.AdmitsRequester && (v.Account == Member || p.behind(&a.Requester, p.withoutMail(v))) {
 			return []string{RequesterWord}, nil
 		}
 		return nil, forbidden(ReasonSelfApproval, PressSelf)
 	}
-	if p.unclear(a, v) {
-		return nil, forbidden(ReasonIdentityUnclear, "Nobody can tell whether you are the one who asked or has voted already. Decide where the others did, or ask an admin to add you to people.")
+	if why := p.unclear(a, v); why != "" {
+		return nil, forbidden(ReasonIdentityUnclear, why)
 	}
 	groups, err := qualify()
 	if err != nil {
@@ -88,55 +82,57 @@ func active(v Voter) error {
 // keyVoter is what the voter ids of API keys begin with.
 const keyVoter = "key"
 
-// asker is who a call is for: what the agent says, as a person where the account
-// belongs to one, and the person of its key.
-func (p *Policy) asker(r *Requester) []string {
-	said := r.Person
-	if person := p.PersonOf(said); person != "" {
-		said = person
+// asker is who a call is for: whom the agent says, and the person of its key.
+func (p *Policy) asker(r *Requester) (all []self) {
+	if r.Person != "" {
+		all = append(all, p.said(r.Person))
 	}
-	return slices.DeleteFunc([]string{said, p.PersonOf("key:" + r.Key)}, func(s string) bool { return s == "" })
+	if person := p.PersonOf(keyVoter + ":" + r.Key); person != "" {
+		all = append(all, self{persons: []string{person}, mail: mailbox(person)})
+	}
+	return all
 }
 
-// behind reports whether a voter is the one who asks.
+// behind reports whether a completed voter is the one who asks.
 func (p *Policy) behind(r *Requester, v Voter) bool {
-	if v.ID == "key:"+r.Key {
-		return true
-	}
-	asker := p.asker(r)
-	return slices.Contains(asker, v.ID) || v.Person != "" && slices.Contains(asker, v.Person)
+	return v.ID == keyVoter+":"+r.Key || slices.ContainsFunc(p.asker(r), p.selfOf(v).is)
 }
 
-// unclear reports whether a voter might be a requester or an earlier voter under
-// another name.
-func (p *Policy) unclear(a *Approval, v Voter) bool {
-	if slices.ContainsFunc(p.asker(&a.Requester), func(id string) bool { return !p.apart(v, id) }) {
-		return true
+// unclear says why a voter might be the requester, or an earlier voter, under another
+// name; empty if they certainly are not. Whose account people lists for one and
+// whose mailbox for another might be either.
+func (p *Policy) unclear(a *Approval, v Voter) string {
+	me := p.selfOf(v)
+	if owner := p.people.byMail(v.Email); owner != "" && owner != v.Person {
+		return "Your account and your e-mail address belong to two people in the configuration. Ask an admin to correct people."
 	}
-	return slices.ContainsFunc(a.Votes, func(o Vote) bool {
-		if o.Voter.Person != "" && v.Person != "" {
-			return false
+	for _, asker := range p.asker(&a.Requester) {
+		switch {
+		case asker.unknown:
+			return "Nobody can tell whether you are the one this call is for: the agent names them in no form that can be compared. It must name somebody of people, an e-mail address, or an account with its platform's own id."
+		case !p.apart(me, asker):
+			return whoAreYou
 		}
-		if o.Voter.Person != "" {
-			return !p.joined(o.Voter.Person, platform(v.ID))
+	}
+	for i := range a.Votes {
+		if o := p.selfOf(a.Votes[i].Voter); !me.is(o) && !p.apart(me, o) {
+			return whoAreYou
 		}
-		return !p.apart(v, o.Voter.ID)
-	})
+	}
+	return ""
 }
 
-// apart reports whether a voter is certainly not behind a name, which is an
-// account's ("slack:T1/U1") or a person's. Two accounts of one chat are two people
-// (two keys need not be); across platforms people tells, if it says who somebody
-// is on both.
-func (p *Policy) apart(v Voter, name string) bool {
-	on, _, account := strings.Cut(name, ":")
-	switch {
-	case account && platform(v.ID) == on && on != keyVoter:
-		return true
-	case account:
-		return v.Person != "" && p.joined(v.Person, on)
+const whoAreYou = "Nobody can tell whether you are the one who asked or has voted already. Decide where the others did, or ask an admin to add you to people."
+
+// votesOf are the votes of a completed voter, under whatever names they cast them.
+func (p *Policy) votesOf(a *Approval, v Voter) (all []Vote) {
+	me := p.selfOf(v)
+	for i := range a.Votes {
+		if me.is(p.selfOf(a.Votes[i].Voter)) {
+			all = append(all, a.Votes[i])
+		}
 	}
-	return v.Person != "" || p.joined(name, platform(v.ID))
+	return all
 }
 
 // maxNames is how many people are named when somebody is sent to others.
@@ -155,7 +151,7 @@ func notApprover(r *Rule, v Voter) error {
 		ids, _ := g.Listed()
 		for _, id := range ids {
 			on, name, _ := strings.Cut(id, ":")
-			if (on == "person" || on == "key") && len(names) < maxNames && !slices.Contains(names, name) {
+			if (on == "person" || on == "key") && !isMail(name) && len(names) < maxNames && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}

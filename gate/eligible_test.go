@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,13 +17,20 @@ type chat map[string][]string
 
 var errNoChat = errors.New("the platform does not answer")
 
-func (c chat) Members(_ context.Context, group string) ([]string, error) {
-	ids, known := c[group]
+func (c chat) Members(_ context.Context, r gate.Roster) ([]string, error) {
+	ids, known := c[r.ID]
 	if !known {
 		return nil, errNoChat
 	}
 	return ids, nil
 }
+
+func (c chat) Has(ctx context.Context, r gate.Roster, voter string) (bool, error) {
+	ids, err := c.Members(ctx, r)
+	return slices.Contains(ids, voter), err
+}
+
+func (chat) Named(string) bool { return false }
 
 func (chat) Check(kind gate.IDKind, id string) error {
 	if strings.HasPrefix(id, "#") {

@@ -99,6 +99,7 @@ func (g *Gate) SetPolicy(ctx context.Context, p *Policy, by string) error {
 	if p.Disabled() && !old.Disabled() || p.Off() && !old.Off() {
 		return &Error{Kind: Invalid, Op: "gate.SetPolicy", Public: "the new policy would turn the gate off; the old one stays in force. Restart to turn it off"}
 	}
+	p.keep(old)
 	g.policy.Store(p)
 	select {
 	case g.beat <- struct{}{}: // say so at once: until then nothing can be consumed

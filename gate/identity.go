@@ -47,11 +47,12 @@ type Principal struct {
 type Voter struct {
 	ID      string // "key:ann-cli", "slack:T1/U1"
 	Name    string // for display, as it was at the time
-	Person  string // name from the people map; empty if nobody knows
+	Person  string // name from the people map, else the verified mailbox; empty if nobody knows
 	Surface string // "api", "cli", "console", "slack", "mattermost"
 	Login   string // how they proved it: "key", "oidc", "platform"
 
 	Account Account `json:"-"` // as the platform had it at this moment
+	Email   string  `json:"-"` // that the platform itself has verified, lower case; empty if it has not, or does not say
 }
 
 // Account is what a platform says of somebody's account. The zero value is a full
@@ -68,7 +69,8 @@ const (
 )
 
 // Identity is the one name a voter's votes are counted under: the person if
-// known, so that one human on two platforms is one approver.
+// known, so that one human on two platforms is one approver. It is the store's key of
+// a vote; who is the same human as whom the policy says, see self.
 func (v Voter) Identity() string {
 	if v.Person != "" {
 		return "person:" + v.Person

@@ -9,11 +9,24 @@ import (
 
 // Platform is a chat platform, as far as a policy names what is on it.
 type Platform interface {
-	// Members returns the voter ids of those in a group that the platform keeps.
-	// It may remember them for a minute; an error means that nobody knows.
-	Members(ctx context.Context, group string) ([]string, error)
+	// Has reports whether a voter ("mattermost:<id>") is in what the platform keeps.
+	// It may remember that for a minute; an error means that nobody knows.
+	Has(ctx context.Context, r Roster, voter string) (bool, error)
+	// Members lists their voter ids, for telling people and never for what they may
+	// do: where the platform shows no more it is not all of them.
+	Members(ctx context.Context, r Roster) ([]string, error)
 	// Check says what is wrong with an id in the configuration.
 	Check(kind IDKind, id string) error
+	// Named reports whether an account is written as a name, which somebody else may
+	// have tomorrow, instead of as its id. See Policy.Pin.
+	Named(account string) bool
+}
+
+// Roster is people whom a platform keeps together: those in a user group, or the
+// members of a conversation.
+type Roster struct {
+	Kind IDKind // KindUserGroup or KindConversation
+	ID   string // as the configuration has it
 }
 
 // IDKind is what an id of a platform names.
@@ -42,11 +55,11 @@ func (g *Group) Accounts(ctx context.Context, platform string) (ids []string) {
 		switch m := m.(type) {
 		case userMembers:
 			if m.platform == platform {
-				ids = append(ids, slices.Sorted(maps.Keys(m.ids))...)
+				ids = append(ids, m.accounts()...)
 			}
 		case rosterMembers:
 			if m.platform == platform {
-				voters, _ := m.roster.Members(ctx, m.group) // who is not known is not told
+				voters, _ := m.chat.Members(ctx, m.roster) // who is not known is not told
 				for _, id := range voters {
 					ids = append(ids, strings.TrimPrefix(id, platform+":"))
 				}
@@ -60,20 +73,23 @@ func (g *Group) Accounts(ctx context.Context, platform string) (ids []string) {
 type Mention struct {
 	Platform string
 	Kind     IDKind
-	ID       string // "U1", "T2/U1", "S1"
+	ID       string // "U1", "T2/U1", "S1"; or a name, as the configuration has it
 }
 
 // Mentions returns who of the group can be called where: the accounts that are
-// listed by id, and groups by their own. It asks no platform.
+// listed, and groups by their own id. Who is in a conversation cannot be called
+// together. It asks no platform.
 func (g *Group) Mentions() (all []Mention) {
 	for _, m := range g.Members {
 		switch m := m.(type) {
 		case userMembers:
-			for _, id := range slices.Sorted(maps.Keys(m.ids)) {
+			for _, id := range m.listed {
 				all = append(all, Mention{m.platform, KindUser, id})
 			}
 		case rosterMembers:
-			all = append(all, Mention{m.platform, KindUserGroup, m.group})
+			if m.roster.Kind == KindUserGroup {
+				all = append(all, Mention{m.platform, KindUserGroup, m.roster.ID})
+			}
 		}
 	}
 	return all
@@ -91,40 +107,64 @@ func (k keyMembers) Has(_ context.Context, v Voter) (bool, error) {
 // Listed implements Members.
 func (k keyMembers) Listed() ([]string, bool) { return slices.Collect(maps.Values(k)), true }
 
-// userMembers are accounts of a platform that are listed by id, and the person
-// each belongs to: "U1" of the workspace that the bot is in, "T2/U1" of another.
-// Whoever is named like this belongs, a guest or an outsider too.
+// userMembers are accounts of a platform that are listed one by one: by id ("U1" of
+// the workspace that the bot is in, "T2/U1" of another), or by a name. Whoever is
+// listed by id belongs, a guest or an outsider too. A name admits the full member
+// whose id it is pinned to, and until then nobody.
 type userMembers struct {
 	platform string
-	ids      map[string]string
+	listed   []string // sorted
+	people   *people
+}
+
+func newUserMembers(platform string, ids []string, w *people) userMembers {
+	u := userMembers{platform, slices.Compact(slices.Sorted(slices.Values(ids))), w}
+	for _, id := range u.listed {
+		w.mention(platform + ":" + id)
+	}
+	return u
 }
 
 // Has implements Members.
 func (u userMembers) Has(_ context.Context, v Voter) (bool, error) {
 	id, ours := strings.CutPrefix(v.ID, u.platform+":")
-	if !ours {
-		return false, nil
+	return ours && slices.ContainsFunc(u.listed, func(l string) bool { return u.is(l, id, v) }), nil
+}
+
+// is reports whether what is listed means a voter of that id.
+func (u userMembers) is(listed, id string, v Voter) bool {
+	if account := u.platform + ":" + listed; u.people.named(account) {
+		return v.Account == Member && u.people.now().pins[account] == v.ID
 	}
-	if _, whole := u.ids[id]; whole {
-		return true, nil
+	return listed == id || listed == userPart(v.ID) && v.Account != Outsider
+}
+
+// accounts are the ids of those listed. Who is known by name alone has none.
+func (u userMembers) accounts() (ids []string) {
+	for _, l := range u.listed {
+		id := u.people.resolve(u.platform + ":" + l)
+		if !u.people.named(id) {
+			ids = append(ids, strings.TrimPrefix(id, u.platform+":"))
+		}
 	}
-	_, short := u.ids[id[strings.LastIndexByte(id, '/')+1:]]
-	return short && v.Account != Outsider, nil
+	return ids
 }
 
 // Listed implements Members.
 func (u userMembers) Listed() (identities []string, complete bool) {
-	for id, person := range u.ids {
-		identities = append(identities, Voter{ID: u.platform + ":" + id, Person: person}.Identity())
+	for _, l := range u.listed {
+		account := u.platform + ":" + l
+		identities = append(identities, Voter{ID: u.people.resolve(account), Person: u.people.ownerOf(account)}.Identity())
 	}
 	return identities, true
 }
 
-// rosterMembers are those of a group that a platform keeps. A guest or an outsider
+// rosterMembers are those of a list that a platform keeps. A guest or an outsider
 // whom somebody put there does not belong.
 type rosterMembers struct {
-	platform, group string
-	roster          Platform
+	platform string
+	roster   Roster
+	chat     Platform
 }
 
 // Has implements Members.
@@ -132,12 +172,32 @@ func (r rosterMembers) Has(ctx context.Context, v Voter) (bool, error) {
 	if platform(v.ID) != r.platform || v.Account != Member {
 		return false, nil
 	}
-	ids, err := r.roster.Members(ctx, r.group)
-	return slices.Contains(ids, v.ID), err
+	return r.chat.Has(ctx, r.roster, v.ID)
 }
 
 // Listed implements Members. Who is in it the platform knows.
 func (rosterMembers) Listed() ([]string, bool) { return nil, false }
+
+// mailMembers are listed by e-mail addresses, in lower case: whoever's platform says
+// that it has verified the address is theirs. It takes a full member's account: who
+// lets guests in is not asked about their addresses.
+type mailMembers struct {
+	addresses []string
+	people    *people
+}
+
+// Has implements Members.
+func (m mailMembers) Has(_ context.Context, v Voter) (bool, error) {
+	return v.Account == Member && v.Email != "" && slices.Contains(m.addresses, strings.ToLower(v.Email)), nil
+}
+
+// Listed implements Members.
+func (m mailMembers) Listed() (identities []string, complete bool) {
+	for _, address := range m.addresses {
+		identities = append(identities, Voter{Person: m.people.holder(address)}.Identity())
+	}
+	return identities, true
+}
 
 // platform is what a voter id begins with: "slack" of "slack:T1/U1".
 func platform(id string) string { p, _, _ := strings.Cut(id, ":"); return p }

@@ -57,10 +57,11 @@ func (o *Onlooker) qualify(ctx context.Context, r *Rule) ([]string, error) {
 
 // Voted is what they have said to an approval themselves, empty if nothing.
 func (o *Onlooker) Voted(a *Approval) Choice {
-	if v := voteOf(&Snapshot{Approval: *a}, o.voter); v != nil {
-		return v.Choice
+	votes := o.policy.votesOf(a, o.voter)
+	if len(votes) == 0 {
+		return ""
 	}
-	return ""
+	return votes[len(votes)-1].Choice
 }
 
 // MaySee says why they may not see an approval with its arguments, which may hold

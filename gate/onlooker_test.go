@@ -87,9 +87,9 @@ type counting struct {
 	asked atomic.Int32
 }
 
-func (c *counting) Members(ctx context.Context, group string) ([]string, error) {
+func (c *counting) Has(ctx context.Context, r gate.Roster, voter string) (bool, error) {
 	c.asked.Add(1)
-	return c.chat.Members(ctx, group)
+	return c.chat.Has(ctx, r, voter)
 }
 
 func TestAnOnlookerLooksEachRuleUpOnce(t *testing.T) {

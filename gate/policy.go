@@ -26,8 +26,8 @@ func (f *Facts) parse() error {
 	return f.err
 }
 
-// Policy is a checked configuration. It is immutable and safe for concurrent
-// use; NewPolicy makes it.
+// Policy is a checked configuration; NewPolicy makes it. It is safe for concurrent
+// use, and changes in nothing but what Pin tells it.
 type Policy struct {
 	version       Version
 	disabled, off bool
@@ -43,7 +43,7 @@ type Policy struct {
 	forceDeferred, allowInline []*glob
 	defaultMode                Mode
 
-	people   map[string]string // by voter id
+	people   *people
 	warnings []Problem
 }
 
@@ -107,18 +107,3 @@ func (p *Policy) OnUndeliverable() Fallback { return p.onUndeliverable }
 
 // Unattended says what becomes of a gated call that nobody waits for.
 func (p *Policy) Unattended() Fallback { return p.unattended }
-
-// PersonOf returns the person that a voter id ("key:ann-cli", "slack:T1/U1")
-// belongs to, empty if nobody knows.
-func (p *Policy) PersonOf(voter string) string { return p.people[voter] }
-
-// joined reports whether it is known who a person is on a chat platform, and so
-// who they are not.
-func (p *Policy) joined(person, on string) bool {
-	for id, owner := range p.people {
-		if owner == person && platform(id) == on && on != keyVoter {
-			return true
-		}
-	}
-	return false
-}

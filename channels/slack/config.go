@@ -67,3 +67,6 @@ func (*Slack) Check(kind gate.IDKind, id string) error {
 	}
 	return nil
 }
+
+// Named implements gate.Platform: Slack's accounts are configured by id alone.
+func (*Slack) Named(string) bool { return false }

@@ -68,12 +68,12 @@ func TestMembersOfAUserGroup(t *testing.T) {
 	double.AddGroup(slacktest.Group{ID: "S0SRE00001", Members: []string{"U0AAAAAA1", "U0AAAAAA2"}})
 	s := slack.New(slack.Config{BotToken: secret.New(slacktest.BotToken), APIURL: double.URL() + "/api/"})
 	double.FailNext("usergroups.users.list", slacktest.ServerError)
-	if ids, err := s.Members(t.Context(), "S0SRE00001"); err == nil {
+	if ids, err := s.Members(t.Context(), gate.Roster{Kind: gate.KindUserGroup, ID: "S0SRE00001"}); err == nil {
 		t.Errorf("while Slack fails: %v, want an error", ids)
 	}
 	want := []string{"slack:" + slacktest.Team + "/U0AAAAAA1", "slack:" + slacktest.Team + "/U0AAAAAA2"}
 	for range 3 {
-		got, err := s.Members(t.Context(), "S0SRE00001")
+		got, err := s.Members(t.Context(), gate.Roster{Kind: gate.KindUserGroup, ID: "S0SRE00001"})
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Fatalf("Members: %v (-want +got):\n%s", err, diff)
 		}
@@ -81,7 +81,7 @@ func TestMembersOfAUserGroup(t *testing.T) {
 	if n := len(double.Calls("usergroups.users.list")); n != 2 {
 		t.Errorf("%d look-ups, want the failed one and one more", n)
 	}
-	if ids, err := s.Members(t.Context(), "S0NONE"); err == nil {
+	if ids, err := s.Members(t.Context(), gate.Roster{Kind: gate.KindUserGroup, ID: "S0NONE"}); err == nil {
 		t.Errorf("of a group that is none: %v, want an error", ids)
 	}
 }
@@ -153,7 +153,7 @@ func TestWhatSlackSaidHoldsForAMinute(t *testing.T) {
 		s := slack.New(slack.Config{BotToken: secret.New(slacktest.BotToken), APIURL: double.URL() + "/api/", HTTP: &http.Client{Transport: transport}})
 		double.AddGroup(slacktest.Group{ID: "S0SRE00001", Members: []string{"U0AAAAAA1"}})
 		members := func() int {
-			ids, err := s.Members(t.Context(), "S0SRE00001")
+			ids, err := s.Members(t.Context(), gate.Roster{Kind: gate.KindUserGroup, ID: "S0SRE00001"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,7 +3,9 @@ package slack
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	api "github.com/slack-go/slack"
 
@@ -21,14 +23,23 @@ func (s *Slack) user(ctx context.Context, id string) (*api.User, error) {
 	})
 }
 
+// Has implements gate.Platform.
+func (s *Slack) Has(ctx context.Context, r gate.Roster, voter string) (bool, error) {
+	ids, err := s.Members(ctx, r)
+	return slices.Contains(ids, voter), err
+}
+
 // Members implements gate.Platform, for user groups.
-func (s *Slack) Members(ctx context.Context, group string) ([]string, error) {
+func (s *Slack) Members(ctx context.Context, r gate.Roster) ([]string, error) {
+	if r.Kind != gate.KindUserGroup {
+		return nil, failed("slack.Members", fmt.Errorf("a %s is no list of approvers on Slack", r.Kind))
+	}
 	here, err := s.self(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.groups.get(ctx, group, func(ctx context.Context) ([]string, error) {
-		users, err := s.roster(ctx, here, group)
+	return s.groups.get(ctx, r.ID, func(ctx context.Context) ([]string, error) {
+		users, err := s.roster(ctx, here, r.ID)
 		if err != nil {
 			return nil, failed("slack.Members", err)
 		}
@@ -68,6 +79,8 @@ func (s *Slack) voter(ctx context.Context, id string) (gate.Voter, error) {
 	}
 	if v.Account == gate.Outsider {
 		v.ID = voterID(u.TeamID, u.ID)
+	} else if u.IsEmailConfirmed { // of another company it says what that one likes
+		v.Email = strings.ToLower(u.Profile.Email)
 	}
 	return v, nil
 }
