@@ -195,7 +195,7 @@ func TestAPolicyNamesOnlyWhatPlatformsHave(t *testing.T) {
 	group := func(c gate.GroupConfig) gate.ApproversConfig {
 		return gate.ApproversConfig{Default: []string{"sre"}, Groups: map[string]gate.GroupConfig{"sre": c}}
 	}
-	chats := map[string]gate.Platform{"slack": chat{}}
+	chats := map[string]gate.Platform{"slack": chat{}, "mattermost": team{}}
 	ok := group(gate.GroupConfig{Keys: []string{"ann"}})
 	tests := map[string]struct {
 		cfg       *gate.PolicyConfig
@@ -209,6 +209,19 @@ func TestAPolicyNamesOnlyWhatPlatformsHave(t *testing.T) {
 		"users without a Slack":         {rule(gate.RuleConfig{}), group(gate.GroupConfig{Keys: []string{"ann"}, SlackUsers: []string{"U1"}}), nil, nil, "approvers.groups.sre.slack_users[0]"},
 		"a person without a workspace":  {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann", Slack: []string{"U1"}}}, chats, "people[0].slack[0]"},
 		"one account of two people":     {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann", Slack: []string{"T1/U1"}}, {Name: "bo", Slack: []string{"T1/U1"}}}, chats, "people[1].slack[0]"},
+		"no name of Mattermost":         {rule(gate.RuleConfig{}), group(gate.GroupConfig{Keys: []string{"ann"}, MattermostUsers: []string{"ok", "#ann"}}), nil, chats, "approvers.groups.sre.mattermost_users[1]"},
+		"no group of Mattermost":        {rule(gate.RuleConfig{}), group(gate.GroupConfig{Keys: []string{"ann"}, MattermostGroups: []string{"#sre"}}), nil, chats, "approvers.groups.sre.mattermost_groups[0]"},
+		"no channel of Mattermost":      {rule(gate.RuleConfig{}), group(gate.GroupConfig{Keys: []string{"ann"}, MattermostChannelMembers: []string{"#sre"}}), nil, chats, "approvers.groups.sre.mattermost_channel_members[0]"},
+		"users without a Mattermost":    {rule(gate.RuleConfig{}), group(gate.GroupConfig{Keys: []string{"ann"}, MattermostUsers: []string{"ann"}}), nil, nil, "approvers.groups.sre.mattermost_users[0]"},
+		"an address that is none":       {rule(gate.RuleConfig{}), group(gate.GroupConfig{Keys: []string{"ann"}, Emails: []string{"a@b", "ann", "Ann <ann@example.com>", "a@b@c", "@b"}}), nil, chats, "approvers.groups.sre.emails[1] approvers.groups.sre.emails[2] approvers.groups.sre.emails[3] approvers.groups.sre.emails[4]"},
+		"nobody but no address":         {rule(gate.RuleConfig{}), group(gate.GroupConfig{Emails: []string{"ann"}}), nil, chats, "approvers.groups.sre.emails[0] approvers.groups.sre"},
+		"a person by no name":           {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann", Mattermost: []string{"#ann"}}}, chats, "people[0].mattermost[0]"},
+		"a person by no address":        {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann", Emails: []string{"ann"}}}, chats, "people[0].emails[0]"},
+		"a person without a Mattermost": {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann", Mattermost: []string{"ann"}}}, nil, "people[0].mattermost[0]"},
+		"one name of two people":        {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann", Mattermost: []string{"ann"}}, {Name: "bo", Mattermost: []string{"ann"}}}, chats, "people[1].mattermost[0]"},
+		"one mailbox of two people":     {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann", Emails: []string{"ann@example.com"}}, {Name: "bo", Emails: []string{"Ann+bo@example.com"}}}, chats, "people[1].emails[0]"},
+		"a mailbox that is another":     {rule(gate.RuleConfig{}), ok, []gate.PersonConfig{{Name: "ann"}, {Name: "bo@example.com"}, {Name: "cy", Emails: []string{"bo@example.com"}}}, chats, "people"},
+		"all that Mattermost has":       {rule(gate.RuleConfig{Conversation: map[string]string{"mattermost": "ops/prod"}}), group(gate.GroupConfig{MattermostUsers: []string{"ann"}, MattermostGroups: []string{"g"}, MattermostChannelMembers: []string{"ops/sre"}, Emails: []string{"ann@example.com"}}), []gate.PersonConfig{{Name: "ann", Mattermost: []string{"ann"}, Emails: []string{"ann@example.com", "ann@home.example"}}}, chats, ""},
 		"a conversation by name":        {rule(gate.RuleConfig{Conversation: map[string]string{"slack": "#prod"}}), ok, nil, chats, "approvals.tool_gate.rules[0].conversation.slack"},
 		"a conversation of no platform": {rule(gate.RuleConfig{Conversation: map[string]string{"irc": "prod"}}), ok, nil, chats, "approvals.tool_gate.rules[0].conversation.irc"},
 		"a mention of no group":         {rule(gate.RuleConfig{Mention: []string{"oncall"}}), ok, nil, chats, "approvals.tool_gate.rules[0].mention[0]"},
