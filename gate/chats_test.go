@@ -90,8 +90,10 @@ func bothChats(t *testing.T) *gate.Policy {
 	return p
 }
 
-// pinAnn says who has the name of ann.
-func pinAnn(p *gate.Policy) { p.Pin(gate.Mattermost, map[string]string{"ann": mm("ann")}) }
+// pin says who has the names.
+func pin(p *gate.Policy) {
+	p.Pin(gate.Mattermost, map[string]string{"ann": mm("ann"), "zed": mm("zed")})
+}
 
 // decided is one person's press on a call, after another's.
 type decided struct {
@@ -110,7 +112,7 @@ func (d decided) test(t *testing.T) {
 	b := setup(t, world())
 	p := bothChats(t)
 	if d.pinned {
-		pinAnn(p)
+		pin(p)
 	}
 	if err := b.SetPolicy(t.Context(), p, "test"); err != nil {
 		t.Fatal(err)
@@ -128,7 +130,7 @@ func (d decided) test(t *testing.T) {
 		}
 	}
 	if d.pinLater {
-		pinAnn(p)
+		pin(p)
 	}
 	err := press(d.voter)
 	if d.why == "" && err != nil {
@@ -162,6 +164,9 @@ func TestANameIsBelievedOnceItIsPinned(t *testing.T) {
 		"another there, after":                               {rule: "one", person: "ann", pinned: true, voter: mmVoter("eve", "")},
 		"another in Slack, where she asked there, after":     {rule: "one", person: "mattermost:" + mm("ann"), pinned: true, voter: slackVoter("T1/U9", "")},
 		"another by a name that nobody configured":           {rule: "one", person: "mattermost:eve", pinned: true, voter: slackVoter("T1/U9", ""), why: gate.ReasonIdentityUnclear},
+		"who asked by a name that only a group has, before":  {rule: "named", person: "mattermost:zed", voter: mmVoter("zed", ""), why: gate.ReasonIdentityUnclear},
+		"who asked by a name that only a group has, after":   {rule: "named", person: "mattermost:zed", pinned: true, voter: mmVoter("zed", ""), why: gate.ReasonSelfApproval},
+		"another where who asked is of a group, after":       {rule: "named", person: "mattermost:zed", pinned: true, voter: mmVoter("ann", "")},
 		"a second vote of hers, before":                      {rule: "two", before: new(slackVoter("T1/U1", "")), voter: mmVoter("ann", ""), why: gate.ReasonIdentityUnclear},
 		"a second vote of hers, after":                       {rule: "two", pinned: true, before: new(slackVoter("T1/U1", "")), voter: mmVoter("ann", ""), why: gate.ReasonAlreadyDecided},
 		"a second vote of hers, the first one cast before":   {rule: "two", before: new(mmVoter("ann", "")), pinLater: true, voter: slackVoter("T1/U1", ""), why: gate.ReasonAlreadyDecided},
@@ -269,5 +274,51 @@ func TestForWhomAnAgentSaysItActs(t *testing.T) {
 		"an outsider, whose address says nothing, after its owner asked": {rule: "one", person: "eve@example.com", voter: as(mailed("T2/U7", "fay@example.com"), gate.Outsider), why: gate.ReasonIdentityUnclear},
 	} {
 		t.Run(name, tt.test)
+	}
+}
+
+// Votes are kept as they were cast. Whom people lists since is known at the next one.
+func TestWhoHasVotedIsReckonedByThePresentPeople(t *testing.T) {
+	t.Parallel()
+	load := func(t *testing.T, people ...gate.PersonConfig) *gate.Policy {
+		t.Helper()
+		p, problems := gate.NewPolicy(world(),
+			gate.ApproversConfig{Default: []string{"sre"}, Groups: map[string]gate.GroupConfig{"sre": {SlackUsers: []string{"U1"}, MattermostUsers: []string{mm("ann")}, Keys: []string{"ann"}}}},
+			people, []gate.Principal{person("ann")}, map[string]gate.Platform{gate.Slack: chat{}, gate.Mattermost: team{}})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return p
+	}
+	ann := gate.PersonConfig{Name: "ann", Keys: []string{"ann"}}
+	for name, tt := range map[string]struct {
+		now   gate.PersonConfig
+		first gate.Voter
+		then  gate.Voter
+	}{
+		"a stranger who is listed by account": {gate.PersonConfig{Name: "ann", Keys: []string{"ann"}, Slack: []string{"T1/U1"}}, slackVoter("T1/U1", ""), keyVoter("ann")},
+		"a mailbox that is listed":            {gate.PersonConfig{Name: "ann", Keys: []string{"ann"}, Emails: []string{"ann@example.com"}}, mailed("T1/U1", "ann@example.com"), keyVoter("ann")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, world())
+			if err := b.SetPolicy(t.Context(), load(t, ann), "test"); err != nil {
+				t.Fatal(err)
+			}
+			s := b.check(ask("kubectl_x")).Approval
+			press := func(v gate.Voter) error {
+				_, err := b.Decide(t.Context(), gate.Decision{ID: s.ID, Voter: v, Choice: gate.Approve, Digest: s.Digest})
+				return err
+			}
+			if err := press(tt.first); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.SetPolicy(t.Context(), load(t, tt.now), "test"); err != nil {
+				t.Fatal(err)
+			}
+			if err := press(tt.then); gate.ReasonOf(err) != gate.ReasonAlreadyDecided {
+				t.Errorf("Decide = %v, want %s", err, gate.ReasonAlreadyDecided)
+			}
+		})
 	}
 }

@@ -70,15 +70,12 @@ func (p *Policy) withoutMail(v Voter) Voter {
 // selfOf is what is known of a completed voter, or of one who has voted.
 func (p *Policy) selfOf(v Voter) self {
 	s := self{account: v.ID, mail: mailbox(v.Email)}
-	if p.people.lists(v.Person) {
-		s.add(v.Person)
-	} else if isMail(v.Person) {
+	if isMail(v.Person) && !p.people.lists(v.Person) {
 		s.mail = mailbox(v.Person)
 	} else {
 		s.add(v.Person)
 	}
 	s.add(p.PersonOf(v.ID))
-	s.add(p.people.byMail(v.Email))
 	s.add(p.people.byMail(s.mail))
 	return s
 }

@@ -19,6 +19,7 @@ type User struct {
 	Restricted      bool // a guest of several channels
 	UltraRestricted bool // a guest of one channel
 	Hidden          bool // whom the bot may not see
+	Unconfirmed     bool // has not shown that the e-mail address is theirs
 }
 
 // Channel is a conversation. Without flags it is a public channel that the bot
@@ -234,6 +235,9 @@ func (s *Slack) userInfo(c *call) (object, error) {
 	if s.ours(u) && !u.Deleted { // of others these are not told
 		o["is_restricted"], o["is_ultra_restricted"] = u.Restricted || u.UltraRestricted, u.UltraRestricted
 		o["is_admin"], o["is_owner"], o["is_primary_owner"] = false, false, false
+	}
+	if !u.Bot && !u.Deleted {
+		o["is_email_confirmed"] = !u.Unconfirmed
 	}
 	if u.Enterprise != "" {
 		o["enterprise_user"] = object{"id": u.ID, "enterprise_id": u.Enterprise, "teams": u.teams()}
