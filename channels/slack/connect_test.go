@@ -81,6 +81,18 @@ func TestMembersOfAUserGroup(t *testing.T) {
 	if n := len(double.Calls("usergroups.users.list")); n != 2 {
 		t.Errorf("%d look-ups, want the failed one and one more", n)
 	}
+	sre := gate.Roster{Kind: gate.KindUserGroup, ID: "S0SRE00001"}
+	for voter, want := range map[string]bool{"slack:" + slacktest.Team + "/U0AAAAAA2": true, "slack:" + slacktest.Team + "/U0AAAAAA3": false, "slack:T0OTHER001/U0AAAAAA2": false} {
+		if has, err := s.Has(t.Context(), sre, voter); has != want || err != nil {
+			t.Errorf("%s is in it: %t, %v; want %t", voter, has, err, want)
+		}
+	}
+	if has, err := s.Has(t.Context(), gate.Roster{Kind: gate.KindUserGroup, ID: "S0NONE"}, "slack:"+slacktest.Team+"/U0AAAAAA1"); has || err == nil {
+		t.Errorf("somebody is in a group that is none: %t, %v", has, err)
+	}
+	if ids, err := s.Members(t.Context(), gate.Roster{Kind: gate.KindConversation, ID: "S0SRE00001"}); err == nil {
+		t.Errorf("of a conversation: %v, want an error", ids)
+	}
 	if ids, err := s.Members(t.Context(), gate.Roster{Kind: gate.KindUserGroup, ID: "S0NONE"}); err == nil {
 		t.Errorf("of a group that is none: %v, want an error", ids)
 	}

@@ -34,7 +34,12 @@ type desk struct {
 
 func newDesk(t *testing.T, change func(*channels.Card)) *desk {
 	t.Helper()
-	d := &desk{T: t, slack: workspace(t, slacktest.Config{})}
+	return newDeskWith(t, slacktest.Config{}, change)
+}
+
+func newDeskWith(t *testing.T, cfg slacktest.Config, change func(*channels.Card)) *desk {
+	t.Helper()
+	d := &desk{T: t, slack: workspace(t, cfg)}
 	d.slack.AddUser(slacktest.User{ID: "U0GUEST001", Name: "guest", Restricted: true})
 	d.slack.AddUser(slacktest.User{ID: "U0LEFT0001", Name: "left", Deleted: true})
 	d.slack.AddUser(slacktest.User{ID: "U0OTHER001", Name: "other", Team: "T0OTHER001"})
@@ -374,6 +379,40 @@ func TestWhatIsNoStoredCard(t *testing.T) {
 			defer d.mu.Unlock()
 			if len(d.clicks) != 1 || d.clicks[0].Ours {
 				t.Errorf("it became %+v", d.clicks)
+			}
+		})
+	}
+}
+
+// TestAnAddressIsPassedOnWhereSlackVouchesForIt: what another company verified, what
+// nobody did, and what the bot may not read is no address.
+func TestAnAddressIsPassedOnWhereSlackVouchesForIt(t *testing.T) {
+	t.Parallel()
+	scopes := []string{"chat:write", "commands", "im:write", "users:read", "channels:read", "users:read.email"}
+	for name, tt := range map[string]struct {
+		user   slacktest.User
+		scopes []string
+		want   string
+	}{
+		"a member":                      {slacktest.User{Email: "Kim@Example.com"}, scopes, "kim@example.com"},
+		"a guest":                       {slacktest.User{Email: "kim@example.com", Restricted: true}, scopes, "kim@example.com"},
+		"one who has not confirmed it":  {slacktest.User{Email: "kim@example.com", Unconfirmed: true}, scopes, ""},
+		"somebody of another workspace": {slacktest.User{Email: "kim@example.com", Team: "T0OTHER001"}, scopes, ""},
+		"one without":                   {slacktest.User{}, scopes, ""},
+		"a bot that may not read it":    {slacktest.User{Email: "kim@example.com"}, scopes[:5], ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDeskWith(t, slacktest.Config{Scopes: tt.scopes}, nil)
+			tt.user.ID, tt.user.Name = "U0KIM00001", "kim"
+			d.slack.AddUser(tt.user)
+			d.press("U0AAAAAA1", "approve", mangled(func(p map[string]any) {
+				p["user"] = map[string]any{"id": tt.user.ID, "team_id": slacktest.Team}
+			}))
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if len(d.clicks) != 1 || d.clicks[0].Voter.Email != tt.want {
+				t.Errorf("clicks %+v, want one with the address %q", d.clicks, tt.want)
 			}
 		})
 	}

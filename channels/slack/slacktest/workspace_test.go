@@ -54,7 +54,7 @@ func TestUsersOfAnOrganisationAndTheirMail(t *testing.T) {
 	w := newWorld(t, slacktest.Config{Scopes: []string{"users:read", "users:read.email"}})
 	w.AddUser(slacktest.User{ID: "W0AAAAAA1", Email: "w@example.com", Enterprise: "E0AAAAAA1", Team: "T0CCCCCC1"})
 	u, err := w.api.GetUserInfoContext(t.Context(), "W0AAAAAA1")
-	if err != nil || u.Profile.Email != "w@example.com" || u.Enterprise.EnterpriseID != "E0AAAAAA1" || u.TeamID != "T0CCCCCC1" {
+	if err != nil || u.Profile.Email != "w@example.com" || !u.IsEmailConfirmed || u.Enterprise.EnterpriseID != "E0AAAAAA1" || u.TeamID != "T0CCCCCC1" {
 		t.Errorf("users.info = %+v, %v", u, err)
 	}
 }
