@@ -126,18 +126,24 @@ func (p *Policy) PersonOf(voter string) string {
 }
 
 // elsewhere reports whether a person is known to be another account than this one on
-// its chat. An account of theirs in another workspace may be the same human there.
+// its chat, and no name of theirs there is left that might be it. An account of theirs
+// in another workspace may be the same human here.
 func (w *people) elsewhere(person, account string) bool {
-	on, found := platform(account), false
+	on, known, found := platform(account), w.now(), false
 	if on == keyVoter {
 		return false
 	}
-	for other, owner := range w.now().owner {
+	for other, owner := range known.owner {
 		if owner == person && platform(other) == on {
 			if userPart(other) == userPart(account) {
 				return false
 			}
 			found = true
+		}
+	}
+	for name, of := range w.names {
+		if of == person && platform(name) == on && known.owner[known.pins[name]] != person {
+			return false
 		}
 	}
 	return found

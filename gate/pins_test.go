@@ -65,6 +65,35 @@ func TestWhatNamesArePinnedTo(t *testing.T) {
 	}
 }
 
+// Whose other account a name means nobody knows before it is pinned, and never where it
+// turns out to be another's.
+func TestWhoHasANameThatIsNotPinnedMayBeAnybodyThere(t *testing.T) {
+	t.Parallel()
+	ann := on("ann", mm("a"), "ann2")
+	for name, tt := range map[string]struct {
+		people []gate.PersonConfig
+		pins   map[string]string
+		why    gate.Reason
+	}{
+		"no name":                      {[]gate.PersonConfig{on("ann", mm("a"))}, nil, ""},
+		"a name that is not pinned":    {[]gate.PersonConfig{ann}, nil, gate.ReasonIdentityUnclear},
+		"a name that is":               {[]gate.PersonConfig{ann}, map[string]string{"ann2": mm("x")}, ""},
+		"a name that is this very one": {[]gate.PersonConfig{ann}, map[string]string{"ann2": mm("gus")}, gate.ReasonSelfApproval},
+		"a name that two people have":  {[]gate.PersonConfig{ann, on("bo", "bo")}, map[string]string{"ann2": mm("x"), "bo": mm("x")}, gate.ReasonIdentityUnclear},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := namesOf(t, tt.people...)
+			p.Pin(gate.Mattermost, tt.pins)
+			a := &gate.Approval{Subject: gate.Subject{Rule: "two", Requester: gate.Requester{Key: "hermes", Person: "ann"}}}
+			err := p.MayDecide(t.Context(), a, as(mmVoter("gus", ""), gate.Guest))
+			if tt.why == "" && err != nil || tt.why != "" && gate.ReasonOf(err) != tt.why {
+				t.Errorf("MayDecide = %v, want %q", err, tt.why)
+			}
+		})
+	}
+}
+
 // TestAReloadKeepsWhatNamesMeant: else whoever took a name over since would become
 // that approver with the next change of the file.
 func TestAReloadKeepsWhatNamesMeant(t *testing.T) {
