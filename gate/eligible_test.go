@@ -106,6 +106,7 @@ func TestWhoOfAChatMayDecide(t *testing.T) {
 		"who asked, by name":                               {tool: "listed", person: "ann", voter: ann, why: gate.ReasonSelfApproval},
 		"who asked there, and decides by key":              {tool: "two", person: "slack:T1/U1", voter: key("ann"), why: gate.ReasonSelfApproval},
 		"who asked, and nobody knows who that is":          {tool: "listed", person: "slack:T1/U9", voter: eve, why: gate.ReasonSelfApproval},
+		"who asked in a form that nothing compares with":   {tool: "listed", person: "slack:U9", voter: bo, why: gate.ReasonIdentityUnclear, text: "Nobody can tell whether you are the one this call is for: the agent names them"},
 		"another account of the same platform":             {tool: "listed", person: "slack:T1/U9", voter: bo},
 		"a stranger where somebody known there asked":      {tool: "listed", person: "ann", voter: eve},
 		"a stranger where who asked is known elsewhere":    {tool: "listed", person: "cy", voter: eve, why: gate.ReasonIdentityUnclear},
