@@ -23,6 +23,7 @@ func (b *builder) readPeople(people []PersonConfig, keys []Principal) {
 		}
 	}
 	known := map[string]bool{}
+	b.people.listed = len(people) > 0
 	for i, p := range people {
 		path := fmt.Sprintf("people[%d]", i)
 		if p.Name == "" || known[p.Name] {

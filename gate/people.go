@@ -13,6 +13,7 @@ import (
 // it is built; nil knows nobody.
 type people struct {
 	chats   map[string]Platform
+	listed  bool              // people lists somebody
 	persons map[string]bool   // whom people or a key names
 	mails   map[string]string // mailbox -> person
 	byID    map[string]string // account ("key:ann-cli", "slack:T1/U1") -> person

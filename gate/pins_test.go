@@ -201,3 +201,34 @@ func TestEveryListOfAGroupIsInTheVersionOfItsRules(t *testing.T) {
 		t.Error("an address in capitals is another rule")
 	}
 }
+
+// Without people the names of those who hold keys are all there is to compare with.
+func TestWherePeopleListsNobodyNamesAreCompared(t *testing.T) {
+	t.Parallel()
+	p, problems := gate.NewPolicy(world(), gate.ApproversConfig{Default: []string{"sre"}, Groups: map[string]gate.GroupConfig{"sre": {Keys: []string{"ann", "bo"}, SlackUsers: []string{"U1"}}}},
+		nil, []gate.Principal{person("ann"), person("bo")}, map[string]gate.Platform{gate.Slack: chat{}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for name, tt := range map[string]struct {
+		person string
+		voter  gate.Voter
+		why    gate.Reason
+	}{
+		"another name":                          {"dora", keyVoter("ann"), ""},
+		"the name":                              {"ann", keyVoter("ann"), gate.ReasonSelfApproval},
+		"the name in capitals":                  {"Ann", keyVoter("ann"), gate.ReasonSelfApproval},
+		"a name, and an account presses":        {"dora", slackVoter("T1/U1", ""), gate.ReasonIdentityUnclear},
+		"a name, and a mailbox presses":         {"dora", mailed("T1/U1", "dora@example.com"), gate.ReasonIdentityUnclear},
+		"an account that is not written whole":  {"slack:U1", keyVoter("ann"), gate.ReasonIdentityUnclear},
+		"an account of a chat there is not":     {"irc:ann", keyVoter("ann"), gate.ReasonIdentityUnclear},
+		"a handle":                              {"@ann", keyVoter("ann"), gate.ReasonIdentityUnclear},
+		"an address, and nobody knows the keys": {"ann@example.com", keyVoter("ann"), gate.ReasonIdentityUnclear},
+	} {
+		a := &gate.Approval{Subject: gate.Subject{Rule: "two", Requester: gate.Requester{Key: "hermes", Person: tt.person}}}
+		err := p.MayDecide(t.Context(), a, tt.voter)
+		if tt.why == "" && err != nil || tt.why != "" && gate.ReasonOf(err) != tt.why {
+			t.Errorf("%s: MayDecide = %v, want %q", name, err, tt.why)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -81,7 +82,8 @@ func (p *Policy) selfOf(v Voter) self {
 }
 
 // said is who an agent says it acts for: a name of people, an address, or an account
-// in the very form that its platform gives voters. Everything else, such as
+// in the very form that its platform gives voters; and any plain name where people
+// lists nobody, see namesOnly. Everything else, such as
 // "slack:U1" without its workspace or a username that is not pinned, may be anybody.
 func (p *Policy) said(text string) self {
 	text = strings.TrimSpace(text)
@@ -98,8 +100,28 @@ func (p *Policy) said(text string) self {
 		return self{account: account, persons: []string{person}}
 	case p.people.exact(account):
 		return self{account: account}
+	case p.people.namesOnly() && nameForm.MatchString(text):
+		return self{persons: []string{p.people.called(text)}}
 	}
 	return self{account: account, persons: []string{text}, unknown: true}
+}
+
+// nameForm is how a plain name looks, which is no form of an account or an address.
+var nameForm = regexp.MustCompile(`^[\pL\pN][\pL\pN ._-]*$`)
+
+// namesOnly reports whether nothing joins anybody to anything: people lists nobody, so
+// that a name is all there is to know of those whose keys decide, and is compared with
+// theirs. Where people lists somebody, it lists everybody whom an agent may name.
+func (w *people) namesOnly() bool { return w != nil && !w.listed }
+
+// called is the person whose name a text is, whatever its capitals; else the text.
+func (w *people) called(text string) string {
+	for person := range w.persons {
+		if strings.EqualFold(person, text) {
+			return person
+		}
+	}
+	return text
 }
 
 func (s *self) add(person string) {
