@@ -1,4 +1,4 @@
-package slacktest
+package double
 
 import (
 	"sync"
@@ -12,7 +12,7 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock makes a clock for [Config.Now].
+// NewClock makes a clock for the Config of a double.
 func NewClock() *Clock { return &Clock{now: time.Now().Truncate(time.Second)} }
 
 // Now returns what the clock shows.

@@ -1,4 +1,4 @@
-package slacktest
+package double
 
 import (
 	"context"
@@ -15,7 +15,7 @@ type Pipes struct {
 	close  sync.Once
 }
 
-// NewPipes makes a network for [Config.Listener].
+// NewPipes makes a network for the Config of a double.
 func NewPipes() *Pipes {
 	return &Pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
