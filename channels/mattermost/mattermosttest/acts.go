@@ -2,14 +2,13 @@ package mattermosttest
 
 import (
 	"context"
-	"maps"
 )
 
 // Post is a post as the database has it.
 type Post struct {
 	ID, Channel, Root, User, Message string
 
-	Props           map[string]any // with integrations; attachments are those of the server
+	Props           map[string]any // with integrations
 	Pending         string         // the pending_post_id that it was created with
 	Edited, Deleted bool
 	CreatedAt       int64 // milliseconds
@@ -18,7 +17,7 @@ type Post struct {
 
 func (p *post) snapshot() Post {
 	return Post{
-		ID: p.id, Channel: p.channel, Root: p.root, User: p.user, Message: p.message, Props: maps.Clone(p.props),
+		ID: p.id, Channel: p.channel, Root: p.root, User: p.user, Message: p.message, Props: plain(p.props),
 		Pending: p.pendingID, Edited: p.editedAt != 0, Deleted: p.deletedAt != 0, CreatedAt: p.createdAt, UpdatedAt: p.updatedAt,
 	}
 }

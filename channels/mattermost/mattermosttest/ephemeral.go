@@ -35,7 +35,11 @@ func (e Ephemeral) Cookie(action string) string {
 func (s *Server) Ephemerals(user string) []Ephemeral {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.shown[user])
+	all := slices.Clone(s.shown[user])
+	for i := range all {
+		all[i].Props = plain(all[i].Props)
+	}
+	return all
 }
 
 // show shows somebody something.

@@ -26,7 +26,7 @@ func (s *Server) table() []route {
 	if s.since11(10) {
 		pressed = "/actions/{action:[A-Za-z0-9_-]+}"
 	}
-	return []route{
+	return append(s.adminTable(), []route{
 		{op: "ping", method: get, path: api + "/system/ping", do: s.ping, open: true},
 		{op: "config", method: get, path: api + "/config/client", do: s.clientConfig, open: true},
 
@@ -85,5 +85,29 @@ func (s *Server) table() []route {
 		{op: "regen_command", method: put, path: oneCmd + "/regen_token", do: s.regenCommand},
 		{op: "run_command", method: post, path: commands + "/execute", do: s.execute},
 		{op: "late_answer", method: post, path: "/hooks/commands/{hook" + id, do: s.lateAnswer, open: true},
+	}...)
+}
+
+// adminTable is what admins do.
+func (s *Server) adminTable() []route {
+	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
+	bot := api + "/bots/{user" + id
+	tokens := users + "/tokens"
+	return []route{
+		{op: "create_bot", method: post, path: api + "/bots", do: s.createBot},
+		{op: "disable_bot", method: post, path: bot + "/disable", do: s.switchBot(true)},
+		{op: "enable_bot", method: post, path: bot + "/enable", do: s.switchBot(false)},
+		{op: "login", method: post, path: users + "/login", do: s.logIn, open: true},
+		{op: "patch_user", method: put, path: oneUser + "/patch", do: s.patchUser},
+		{op: "set_active", method: put, path: oneUser + "/active", do: s.setActive},
+		{op: "set_roles", method: put, path: oneUser + "/roles", do: s.setRoles},
+		{op: "join_team", method: post, path: oneTeam + "/members", do: s.joinTeam},
+		{op: "suggest", method: get, path: oneTeam + "/commands/autocomplete_suggestions", do: s.suggest},
+
+		{op: "create_token", method: post, path: oneUser + "/tokens", do: s.createToken},
+		{op: "tokens", method: get, path: oneUser + "/tokens", do: s.listTokens},
+		{op: "disable_token", method: post, path: tokens + "/disable", do: s.onToken(func(_ string, t *token) { t.disabled = true })},
+		{op: "enable_token", method: post, path: tokens + "/enable", do: s.onToken(func(_ string, t *token) { t.disabled = false })},
+		{op: "revoke_token", method: post, path: tokens + "/revoke", do: s.onToken(func(secret string, _ *token) { delete(s.tokens, secret) })},
 	}
 }
