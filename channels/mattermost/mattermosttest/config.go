@@ -12,11 +12,15 @@ func (s *Server) clientConfig(c *call) (answer, error) {
 	if format := c.query("format"); format != "" && format != "old" {
 		return answer{}, refuse(http.StatusNotImplemented, "api.config.client.old_format.app_error", "New format for the client configuration is not supported yet.")
 	}
+	enterprise := ""
+	if s.config.Licensed {
+		enterprise = "true"
+	}
 	settings := map[string]string{
 		"AsymmetricSigningPublicKey": s.publicKey(), "BuildNumber": "local", "SiteURL": s.siteURL(),
 		"Version": s.config.Version, "EnableCommands": yes(!s.config.NoCommands),
 		"EnableBotAccountCreation": yes(!s.config.NoBotAccounts), "EnableUserAccessTokens": "true",
-		"BuildEnterpriseReady": yes(s.config.Licensed), "EnableGuestAccounts": "false", "DefaultClientLocale": "en",
+		"BuildEnterpriseReady": enterprise, "EnableGuestAccounts": "false", "DefaultClientLocale": "en",
 	}
 	t := s.tokens[secretOf(c.Request)]
 	if t == nil || t.disabled || s.users[t.user].deletedAt != 0 {

@@ -61,7 +61,7 @@ func (s *Server) cookie(e Ephemeral, b *action) string {
 		return ""
 	}
 	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(NewID(), 6)))
-	s.cookies[secret] = cookie{post: e.ID, channel: e.Channel, root: e.Root, action: b}
+	s.cookies[secret] = cookie{post: e.ID, channel: e.Channel, root: e.Root, kept: keptOf(e.Props), action: b}
 	return secret
 }
 
@@ -87,6 +87,10 @@ func (s *Server) createEphemeral(c *call) (answer, error) {
 	}
 	o := s.wirePost(p)
 	o["props"] = e.Props
+	delete(o, "remote_id")
+	if m, isMap := o["metadata"].(object); isMap && m["embeds"] != nil { // they are added twice
+		m["embeds"] = []object{{"type": "message_attachment"}, {"type": "message_attachment"}}
+	}
 	return created(o), nil
 }
 

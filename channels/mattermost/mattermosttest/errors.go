@@ -30,7 +30,7 @@ func (e *appError) because(format string, with ...any) *appError {
 }
 
 func forbidden() *appError {
-	return refuse(http.StatusForbidden, "api.context.permissions.app_error", "You do not have the appropriate permissions.")
+	return refuse(http.StatusForbidden, "api.context.permissions.app_error", "You do not have the appropriate permissions.").because("permission")
 }
 
 func noSession() *appError {
@@ -46,7 +46,7 @@ func invalidURL(what string) *appError {
 }
 
 func tooLarge() *appError {
-	return refuse(http.StatusRequestEntityTooLarge, "api.context.request_body_too_large.app_error", "Request body is too large.")
+	return refuse(http.StatusRequestEntityTooLarge, "api.context.request_body_too_large.app_error", "Unable to process request. Request body too large.")
 }
 
 // notFound is the answer for paths that lead nowhere. It has no request id.
@@ -74,5 +74,5 @@ func badIntegration() *appError {
 }
 
 func noAction() *appError {
-	return refuse(http.StatusNotFound, "api.post.do_action.action_id.app_error", "Invalid action id.")
+	return refuse(http.StatusNotFound, "api.post.do_action.action_id.app_error", "Invalid action id.").because("action=<nil>")
 }

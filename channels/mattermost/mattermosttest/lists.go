@@ -23,18 +23,27 @@ func (s *Server) channelPosts(c *call) (answer, error) {
 			all = append(all, p)
 		}
 	}
-	switch {
-	case since > 0:
-		all = all[:min(len(all), 1000)]
-	case c.query("before") != "":
-		all = page(c, all[behind(all, c.query("before")):], 60)
-	case c.query("after") != "":
-		newer := all[:max(0, behind(all, c.query("after"))-1)]
-		all = newer[max(0, len(newer)-c.number("per_page", 60)):]
-	default:
-		all = page(c, all, 60)
+	if since > 0 {
+		return ok(s.postList(all[:min(len(all), 1000)])), nil
 	}
-	return ok(s.postList(all)), nil
+	shown := page(c, all, 60)
+	if before := c.query("before"); before != "" {
+		shown = page(c, all[behind(all, before):], 60)
+	} else if after := c.query("after"); after != "" {
+		newer := all[:max(0, behind(all, after)-1)]
+		shown = newer[max(0, len(newer)-c.number("per_page", 60)):]
+	}
+	list := s.postList(shown)
+	if len(shown) > 0 {
+		first, last := slices.Index(all, shown[0]), slices.Index(all, shown[len(shown)-1])
+		if first > 0 {
+			list["next_post_id"] = all[first-1].id
+		}
+		if last+1 < len(all) {
+			list["prev_post_id"] = all[last+1].id
+		}
+	}
+	return ok(list), nil
 }
 
 // behind returns where the posts older than one begin.

@@ -22,7 +22,7 @@ func (t *team) wire() object {
 	return object{
 		"id": t.id, "create_at": t.createdAt, "update_at": t.createdAt, "delete_at": 0, "display_name": t.name,
 		"name": t.name, "description": "", "email": "", "type": "O", "company_name": "", "allowed_domains": "",
-		"invite_id": "", "allow_open_invite": false, "scheme_id": nil, "group_constrained": nil, "policy_id": nil,
+		"invite_id": t.invite, "allow_open_invite": false, "scheme_id": nil, "group_constrained": nil, "policy_id": nil,
 		"cloud_limits_archived": false,
 	}
 }

@@ -146,7 +146,7 @@ func notifyProps() object {
 // userNamed returns the user in a path, of which "me" is who asks.
 func (s *Server) userNamed(c *call) (*user, error) {
 	id := c.path("user")
-	if id == "me" {
+	if id == "me" || id == "" {
 		return c.user, nil
 	}
 	if !validID(id) {

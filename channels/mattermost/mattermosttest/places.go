@@ -12,6 +12,7 @@ import (
 // team is a team. Whoever has left it stays in members, with the time.
 type team struct {
 	id, name  string
+	invite    string
 	members   map[string]int64 // when they left; zero: they are in it
 	createdAt int64
 }
@@ -20,7 +21,7 @@ type team struct {
 func (s *Server) AddTeam(id, name string, members ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &team{id: id, name: name, members: map[string]int64{}, createdAt: s.millis()}
+	t := &team{id: id, name: name, invite: NewID(), members: map[string]int64{}, createdAt: s.millis()}
 	for _, m := range members {
 		t.members[m] = 0
 	}
@@ -110,6 +111,9 @@ func (s *Server) addChannel(c Channel, creator string) *channel {
 	}
 	c.Members = slices.Clone(c.Members)
 	now := s.millis()
+	if c.Type == "G" {
+		creator = ""
+	}
 	ch := &channel{Channel: c, createdAt: now, updatedAt: now, creator: creator, joined: map[string]int64{}}
 	if c.Archived {
 		ch.deletedAt = now

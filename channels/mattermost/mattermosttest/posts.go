@@ -225,7 +225,11 @@ func (s *Server) postsByIDs(c *call) (answer, error) {
 	list := []object{}
 	for _, id := range ids {
 		if p := s.posts[id]; p != nil && p.deletedAt == 0 && s.reads(c.user, s.channels[p.channel]) {
-			list = append(list, s.wirePost(p))
+			o := s.wirePost(p)
+			if m, isMap := o["metadata"].(object); isMap {
+				delete(m, "embeds")
+			}
+			list = append(list, o)
 		}
 	}
 	return ok(list), nil

@@ -88,6 +88,7 @@ func marshal(v any) ([]byte, error) { return json.Marshal(v) }
 // in its database.
 type cookie struct {
 	post, channel, root string
+	kept                object
 	action              *action
 }
 
@@ -97,6 +98,7 @@ type target struct {
 	id      string
 	channel *channel
 	root    string // where an ephemeral answer goes
+	kept    object // props that stay whatever is answered
 	action  *action
 }
 
@@ -145,7 +147,7 @@ func (s *Server) pressed(c *call, sent string) (target, error) {
 		if root == "" {
 			root = k.post
 		}
-		return target{id: id, channel: s.channels[k.channel], root: root, action: k.action}, nil
+		return target{id: id, channel: s.channels[k.channel], root: root, kept: k.kept, action: k.action}, nil
 	}
 	p := s.posts[id]
 	switch {
@@ -162,7 +164,7 @@ func (s *Server) pressed(c *call, sent string) (target, error) {
 	if root == "" {
 		root = p.id
 	}
-	return target{post: p, id: id, channel: s.channels[p.channel], root: root, action: b}, nil
+	return target{post: p, id: id, channel: s.channels[p.channel], root: root, kept: keptOf(p.props), action: b}, nil
 }
 
 // upstream is what an integration is sent. The id of the action is not in it.
@@ -267,12 +269,22 @@ func (s *Server) apply(c *call, to target, r reply) error {
 	if !a.Raw {
 		text = s.slackText(text)
 	}
-	s.show(c.seen, c.user.ID, Ephemeral{Channel: to.channel.ID, Root: to.root, Text: text, Props: object{}})
+	s.show(c.seen, c.user.ID, Ephemeral{Channel: to.channel.ID, Root: to.root, Text: text, Props: maps.Clone(to.kept)})
 	return nil
 }
 
 // kept are the props that an update cannot change.
 var kept = []string{"from_webhook", "override_username", "override_icon_url", "override_icon_emoji"}
+
+func keptOf(props object) object {
+	some := object{}
+	for _, key := range kept {
+		if v, has := props[key]; has {
+			some[key] = v
+		}
+	}
+	return some
+}
 
 // update changes the post of a press, without anybody's rights. The text is always
 // replaced; props are if there are any.
@@ -287,10 +299,8 @@ func (s *Server) update(to target, u *update) error {
 		next.props = maps.Clone(u.Props)
 		for _, key := range kept {
 			delete(next.props, key)
-			if v, has := p.props[key]; has {
-				next.props[key] = v
-			}
 		}
+		maps.Copy(next.props, to.kept)
 	}
 	err := s.replace(p, next)
 	if errors.As(err, new(*appError)) {
