@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -62,6 +63,7 @@ type integration struct {
 
 	mu      sync.Mutex
 	answers []http.HandlerFunc
+	byPath  map[string]http.HandlerFunc
 	asked   []asked
 }
 
@@ -72,7 +74,7 @@ type asked struct {
 
 func newIntegration(t *testing.T) *integration {
 	t.Helper()
-	i := &integration{}
+	i := &integration{byPath: map[string]http.HandlerFunc{}}
 	server := httptest.NewServer(i)
 	t.Cleanup(server.Close)
 	i.url = server.URL + "/hook"
@@ -83,8 +85,8 @@ func (i *integration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	i.mu.Lock()
 	i.asked = append(i.asked, asked{r, string(body)})
-	var answer http.HandlerFunc
-	if len(i.answers) > 0 {
+	answer := i.byPath[r.URL.Path]
+	if answer == nil && len(i.answers) > 0 {
 		answer, i.answers = i.answers[0], i.answers[1:]
 	}
 	i.mu.Unlock()
@@ -99,6 +101,16 @@ func (i *integration) next(answers ...http.HandlerFunc) {
 	defer i.mu.Unlock()
 	i.answers = append(i.answers, answers...)
 }
+
+// on says what a path always answers.
+func (i *integration) on(path string, answer http.HandlerFunc) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.byPath[path] = answer
+}
+
+// word makes a part of a path of a row's name.
+func word(name string) string { return strings.ReplaceAll(name, " ", "") }
 
 // says answers 200 with JSON.
 func says(body string) http.HandlerFunc {
