@@ -53,3 +53,11 @@ func (s *Server) ping(*call) (answer, error) {
 		"IosLatestVersion": "", "IosMinVersion": "", "status": "OK",
 	}), nil
 }
+
+// license tells clients whether the server has one.
+func (s *Server) license(*call) (answer, error) {
+	if !s.config.Licensed {
+		return ok(map[string]string{"IsLicensed": "false"}), nil
+	}
+	return ok(map[string]string{"IsLicensed": "true", "SkuShortName": "enterprise", "LDAPGroups": "true"}), nil
+}

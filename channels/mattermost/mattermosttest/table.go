@@ -28,6 +28,7 @@ func (s *Server) table() []route {
 	}
 	return append(s.adminTable(), []route{
 		{op: "ping", method: get, path: api + "/system/ping", do: s.ping, open: true},
+		{op: "license", method: get, path: api + "/license/client", do: s.license, open: true},
 		{op: "config", method: get, path: api + "/config/client", do: s.clientConfig, open: true},
 
 		{op: "me", method: get, path: users + "/me", do: s.getUser},
