@@ -32,23 +32,22 @@ var mayImport = map[string][]string{
 	"channels/channeltest": {"gate", "channels"},
 	"channels/slack":       {"gate", "channels"},
 	"channels/mattermost":  {"gate", "channels"},
+	"bot":                  {"gate", "channels", "bot/wire"},
+	"bot/wire":             {"gate"},
+	"bot/client":           {"gate", "bot/wire"},
+	"bot/api":              {"gate", "channels", "bot", "bot/wire", "bot/client"},
+	"bot/audit":            {"gate", "channels", "bot", "bot/wire", "bot/client"},
+	"bot/console":          {"gate", "channels", "bot", "bot/wire", "bot/client"},
+	"bot/execute":          {"gate", "channels", "bot", "bot/wire", "bot/client"},
+	"bot/hook":             {"gate", "channels", "bot", "bot/wire", "bot/client"},
+	"bot/mcpgw":            {"gate", "channels", "bot", "bot/wire", "bot/client"},
+	"bot/mcpserve":         {"gate", "channels", "bot", "bot/wire", "bot/client"},
+	"bot/run":              {"gate", "channels", "bot", "bot/wire", "bot/client"},
 
 	// doubles know neither the program nor each other
 	"channels/channeltest/double":        {},
 	"channels/slack/slacktest":           {"channels/channeltest/double"},
 	"channels/mattermost/mattermosttest": {"channels/channeltest/double"},
-
-	"bot":          {"gate", "channels", "bot/wire"},
-	"bot/wire":     {"gate"},
-	"bot/client":   {"gate", "bot/wire"},
-	"bot/api":      {"gate", "channels", "bot", "bot/wire", "bot/client"},
-	"bot/audit":    {"gate", "channels", "bot", "bot/wire", "bot/client"},
-	"bot/console":  {"gate", "channels", "bot", "bot/wire", "bot/client"},
-	"bot/execute":  {"gate", "channels", "bot", "bot/wire", "bot/client"},
-	"bot/hook":     {"gate", "channels", "bot", "bot/wire", "bot/client"},
-	"bot/mcpgw":    {"gate", "channels", "bot", "bot/wire", "bot/client"},
-	"bot/mcpserve": {"gate", "channels", "bot", "bot/wire", "bot/client"},
-	"bot/run":      {"gate", "channels", "bot", "bot/wire", "bot/client"},
 }
 
 const anything = "cmd" // may import everything

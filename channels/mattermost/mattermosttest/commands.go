@@ -40,6 +40,7 @@ func (s *Server) addCommand(c Command) *Command {
 	set(&c.ID, NewID())
 	set(&c.Team, Team)
 	set(&c.Method, "P")
+	c.Method = c.Method[:1] // "POST" is "P"
 	set(&c.Creator, Admin)
 	set(&c.Token, NewID())
 	c.createdAt = s.millis()

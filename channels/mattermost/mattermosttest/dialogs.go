@@ -157,6 +157,9 @@ func (s *Server) forward(c *call, complete func(*submission), then func(reply) (
 		return answer{}, invalidBody("url")
 	}
 	ch := s.channels[in.Channel]
+	if ch != nil && ch.Team != "" && s.since11(10) {
+		in.Team = ch.Team // later servers do not believe the client
+	}
 	switch {
 	case ch == nil:
 		return answer{}, noChannel(in.Channel)

@@ -153,6 +153,17 @@ func code(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
 
+func TestTheTeamOfASubmissionIsTheServersSince1110(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]int{"11.2.0": 403, "11.10.0": 200} {
+		w := newWorld(t, mattermosttest.Config{Version: version})
+		a, err := w.Submit(t.Context(), mattermosttest.Submission{User: ada, Dialog: mattermosttest.Dialog{URL: w.bot.url}, Channel: ops, Team: mattermosttest.NewID()})
+		if err != nil || a.Status != want || want == 200 && !strings.Contains(string(a.Body), mattermosttest.Team) {
+			t.Errorf("%s: %+v, %v", version, a, err)
+		}
+	}
+}
+
 func TestSubmissionsAreMadeByTheClientButForTheUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, mattermosttest.Config{})

@@ -20,6 +20,7 @@
 //
 // What it does was measured on a real server of version 11.2.0; where that was not
 // looked at, the double takes what is known of the source, and the stricter of
-// two. It shares no code and no types with the client. WebSockets, webhooks,
-// files, search and plugins are left out.
+// two. Where the captured traffic of that server is at hand, replay_test.go makes
+// all of its calls again and compares. The double shares no code and no types with
+// the client. WebSockets, webhooks, files, search and plugins are left out.
 package mattermosttest

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 	"unicode/utf8"
+
+	"github.com/approvalbot/approvalbot/channels/channeltest/double"
 )
 
 const (
@@ -114,7 +116,7 @@ func (s *Server) createPost(c *call) (answer, error) {
 		delete(again, "metadata")
 		return created(again), nil
 	}
-	s.released(func() { wait(c.gate, c.Request, s.done) })
+	s.released(func() { double.Wait(c.stall, c.Request, s.done) })
 	p, err := s.add(c.user, ch, d)
 	s.finish(c.user, d.PendingID, p)
 	if err != nil {

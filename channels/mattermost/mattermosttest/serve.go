@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/approvalbot/approvalbot/channels/channeltest/double"
 )
 
 // object is a JSON object of which the double knows no more.
@@ -20,10 +22,10 @@ type object = map[string]any
 // call is one request under way.
 type call struct {
 	*http.Request
-	user *user // who asks; nil where nobody must be logged in
-	body []byte
-	gate <-chan struct{} // closed when a stalled call may go on
-	seen *Outcome        // what a press or command does is noted here
+	user  *user // who asks; nil where nobody must be logged in
+	body  []byte
+	stall <-chan struct{} // closed when the call may go on; nil if it may at once
+	seen  *Outcome        // what a press or command does is noted here
 }
 
 func (c *call) path(name string) string {
@@ -93,11 +95,11 @@ const maxURL = 2048
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, to route) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	fault := s.note(to.op, r, body)
-	if s.limited(w, r) || fault.instead(w) {
+	if s.limited(w, r) || fault.Instead(w) {
 		return
 	}
 	if to.op != opCreate { // which is in flight meanwhile
-		wait(fault.stall, r, s.done)
+		double.Wait(fault.Stall, r, s.done)
 	}
 	if errors.As(err, new(*http.MaxBytesError)) {
 		s.respond(w, answer{}, tooLarge())
@@ -107,8 +109,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, to route) {
 	if seen == nil {
 		seen = &Outcome{}
 	}
-	a, err := s.perform(&call{Request: r, body: body, gate: fault.stall, seen: seen}, to)
-	if !fault.afterwards(w, r, s.done) {
+	a, err := s.perform(&call{Request: r, body: body, stall: fault.Stall, seen: seen}, to)
+	if !fault.Afterwards(w, r, s.done) {
 		s.respond(w, a, err)
 	}
 }
@@ -175,7 +177,7 @@ func (s *Server) note(op string, r *http.Request, body []byte) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[op] = append(s.calls[op], Call{r.Method, r.URL.RequestURI(), body, s.config.Now()})
-	return s.faultFor(op, len(s.calls[op]))
+	return s.faults.For(op, len(s.calls[op]))
 }
 
 // Calls returns the calls of an operation so far, such as "create_post".

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/approvalbot/approvalbot/channels/channeltest/double"
 )
 
 // What there is from the start. All of it is invented.
@@ -80,7 +82,7 @@ type Server struct {
 	commands  []*Command
 	hooks     map[string]*hook // where late answers of slash commands go
 	calls     map[string][]Call
-	faults    map[string]map[int]Fault
+	faults    double.Script
 	buckets   map[string]time.Time // of the rate limit, by address
 	makers    map[string]bool      // who may manage commands, besides admins
 }
@@ -93,7 +95,7 @@ func New(t testing.TB, c Config) *Server {
 		users: map[string]*user{}, tokens: map[string]*token{}, teams: map[string]*team{},
 		channels: map[string]*channel{}, posts: map[string]*post{}, pending: map[string]*creation{},
 		cookies: map[string]cookie{}, reactions: map[string][]reaction{}, shown: map[string][]Ephemeral{},
-		hooks: map[string]*hook{}, calls: map[string][]Call{}, faults: map[string]map[int]Fault{},
+		hooks: map[string]*hook{}, calls: map[string][]Call{}, faults: double.Script{},
 		buckets: map[string]time.Time{}, makers: map[string]bool{},
 	}
 	s.RotateKey()

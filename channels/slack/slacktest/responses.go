@@ -40,11 +40,11 @@ func (s *Slack) serveHook(w http.ResponseWriter, r *http.Request) {
 		bad = refuse("invalid_payload")
 	}
 	fault := s.note(name, a)
-	if fault.instead(w) {
+	if fault.Instead(w) {
 		return
 	}
 	status, err := s.useHook(r.URL.Path, a, bad)
-	if fault.afterwards(w, r, s.done) {
+	if fault.Afterwards(w, r, s.done) {
 		return
 	}
 	refusal := &Refusal{}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/approvalbot/approvalbot/channels/channeltest/double"
 )
 
 // What the double calls itself and its app. All of it is invented.
@@ -65,7 +67,7 @@ type Slack struct {
 	hooks      map[string]*hook
 	urls       URLs
 	calls      map[string][]Call
-	faults     map[string]map[int]Fault
+	faults     double.Script
 	limits     map[string]*limit
 	sockets    sockets
 	events     []*event
@@ -79,7 +81,7 @@ func New(t testing.TB, c Config) *Slack {
 		config: c.withDefaults(), done: make(chan struct{}), scopes: c.Scopes, botToken: BotToken,
 		users: map[string]User{}, groups: map[string]Group{}, channels: map[string]*conversation{},
 		views: map[string]*view{}, triggers: map[string]*trigger{}, hooks: map[string]*hook{},
-		calls: map[string][]Call{}, faults: map[string]map[int]Fault{}, limits: map[string]*limit{},
+		calls: map[string][]Call{}, faults: double.Script{}, limits: map[string]*limit{},
 		sockets: newSockets(),
 	}
 	if s.scopes == nil {
@@ -204,11 +206,11 @@ func (s *Slack) serveMethod(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("method")
 	args, bad := readArgs(r)
 	fault := s.note(name, args)
-	if fault.instead(w) {
+	if fault.Instead(w) {
 		return
 	}
 	answer, err := s.perform(r, name, args, bad)
-	if fault.afterwards(w, r, s.done) {
+	if fault.Afterwards(w, r, s.done) {
 		return
 	}
 	s.answerMethod(w, name, answer, err)
@@ -221,7 +223,7 @@ func (s *Slack) note(name string, a args) Fault {
 	kept := maps.Clone(map[string]string(a))
 	delete(kept, "token")
 	s.calls[name] = append(s.calls[name], Call{Args: kept, At: s.config.Now()})
-	return s.faultFor(name, len(s.calls[name]))
+	return s.faults.For(name, len(s.calls[name]))
 }
 
 func (s *Slack) perform(r *http.Request, name string, a args, bad error) (object, error) {
