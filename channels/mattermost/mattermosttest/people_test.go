@@ -88,6 +88,16 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+func TestPublicChannelsAreKnownToMembersOfTheTeamAndNotToGuests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, mattermosttest.Config{})
+	for user, want := range map[string]int{bob: 200, eve: 403, guest: 403, mattermosttest.Admin: 200} {
+		if r := w.call(t, w.Session(user), http.MethodGet, "/channels/"+open, nil); r.status != want {
+			t.Errorf("%s: %d %s", user, r.status, r.raw)
+		}
+	}
+}
+
 func TestListsOfMembersHavePages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, mattermosttest.Config{})
