@@ -95,6 +95,9 @@ func TroubleOf(err error) (t Trouble, after time.Duration) {
 // ClickFunc does what a press asks for and returns what only the presser sees.
 type ClickFunc func(context.Context, Click) (reply string)
 
+// TryFunc is a ClickFunc that also says why a press did not count.
+type TryFunc func(context.Context, Click) (reply string, refused error)
+
 // Reply is the choice of a Click that answers an approver's question, which is no
 // vote.
 const Reply gate.Choice = "answer"
@@ -103,10 +106,11 @@ const Reply gate.Choice = "answer"
 // channel has checked that it comes from the platform.
 type Click struct {
 	Approval gate.ID
-	Ref      Ref        // of the card that was pressed
-	Ours     bool       // the platform vouches that only this bot can have posted the card
-	Proof    string     // of a private one, as it was drawn; empty for a stored one
-	Voter    gate.Voter // by the platform's stable id
+	Digest   gate.Digest // of the call that the button was drawn for, as the channel has verified; zero: it says nothing
+	Ref      Ref         // of the card that was pressed
+	Ours     bool        // the platform vouches that only this bot can have posted the card
+	Proof    string      // of a private one, as it was drawn; empty for a stored one
+	Voter    gate.Voter  // by the platform's stable id
 	Choice   gate.Choice
 	Scope    gate.Scope
 	Reason   string // of a denial; or the question, or the answer

@@ -37,6 +37,7 @@ type Answer struct {
 type Row struct {
 	Approval gate.ID
 	Lines    []string
+	Link     string  // where its card is in that chat; empty if it is not known
 	Button   *Button // nil: there is nothing to press
 }
 

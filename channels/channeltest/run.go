@@ -291,6 +291,7 @@ func together(t *testing.T, d *Desk) {
 }
 
 func leaves(t *testing.T, d *Desk) {
+	d.post(t, d.Open, Waiting()) // what it wants to know of the conversation it knows now
 	d.Break("post", Silent)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -44,7 +44,7 @@ func (s *Slack) Connect(ctx context.Context) (Self, error) {
 
 // self is the workspace of the token, asked for once in a while: tokens change.
 func (s *Slack) self(ctx context.Context) (*workspace, error) {
-	return s.here.get(ctx, "", func(ctx context.Context) (*workspace, error) {
+	return s.here.Get(ctx, "", func(ctx context.Context) (*workspace, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		w, err := s.authTest(ctx)

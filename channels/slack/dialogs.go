@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,33 +13,8 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// dialog is what a modal asks for before something is done.
-type dialog struct {
-	choice               gate.Choice
-	title, label, submit string
-	reasons              []string // to choose from, instead of words or before them
-	most                 int      // characters
-	live                 func(*channels.Card) bool
-}
-
-// other is the reason that says nothing without words.
-const other = "Other"
-
-var dialogs = map[string]dialog{
-	actDeny: {
-		choice: gate.Deny, title: "Deny", label: "In your own words. The agent is told.", submit: "Deny this call",
-		reasons: []string{"Wrong target", "Not now", "Needs a change ticket", "I cannot tell what this does", "Should not be done by an agent", other},
-		most:    gate.MaxWords - 40, live: func(c *channels.Card) bool { return c.Deny },
-	},
-	actAsk: {
-		choice: gate.NeedContext, title: "Ask the agent", label: "What should it answer?", submit: "Ask",
-		most: gate.MaxWords, live: func(c *channels.Card) bool { return c.Ask },
-	},
-	actAnswer: {
-		choice: channels.Reply, title: "Answer", label: "Your answer", submit: "Answer",
-		most: min(gate.MaxAnswer, maxInput), live: func(c *channels.Card) bool { return c.Answer },
-	},
-}
+// dialogs are what modals ask for, by the action that opens them.
+var dialogs = map[string]*channels.Form{actDeny: &channels.DenyForm, actAsk: &channels.AskForm, actAnswer: &channels.AnswerForm}
 
 // where is the card that a modal belongs to; it travels with the modal. Nothing in
 // it is believed: what is decided there is decided as if it were pressed on the card.
@@ -59,8 +33,6 @@ type where struct {
 const (
 	choiceBlock, choiceAction = "choice", "chosen"
 	inputBlock, inputAction   = "words", "text"
-
-	maxInput = 3000
 )
 
 // readWithin bounds the reading of a card before a modal, so that what is left of
@@ -88,11 +60,11 @@ func (p *Presses) read(ctx context.Context, id gate.ID) *channels.Card {
 func (p *Presses) open(ctx context.Context, in *interaction, k channels.Click, action string) {
 	p.behind(ctx, in, func(ctx context.Context) {
 		d, c, w := dialogs[action], p.read(ctx, k.Approval), in.place(k)
-		if c != nil && !d.live(c) {
+		if c != nil && !d.Live(c) {
 			p.tell(ctx, in, k.Ref, c.Line)
 			return
 		}
-		w.Required = c != nil && c.ReasonRequired && d.choice == gate.Deny
+		w.Required = c != nil && c.ReasonRequired && d.Choice == gate.Deny
 		p.show(ctx, in, k, func() (api.ModalViewRequest, error) { return modal(action, c, w) })
 	})
 }
@@ -134,61 +106,52 @@ func modal(action string, c *channels.Card, w where) (api.ModalViewRequest, erro
 	var blocks []api.Block
 	if c != nil {
 		blocks = append(blocks, section(head(c)))
-		if d.choice == channels.Reply {
+		if d.Choice == channels.Reply {
 			blocks = append(blocks, section(strings.TrimSpace(c.Dialogue+"\n"+c.Line)))
 		}
 	}
-	if d.reasons != nil {
+	if d.Reasons != nil {
 		blocks = append(blocks, reasons(d, w.Required))
 	}
 	words := api.NewPlainTextInputBlockElement(nil, inputAction)
-	words.Multiline, words.MaxLength = true, d.most
-	input := api.NewInputBlock(inputBlock, plain(d.label, maxOption), nil, words)
-	input.Optional = d.reasons != nil
+	words.Multiline, words.MaxLength = true, d.Most
+	input := api.NewInputBlock(inputBlock, plain(d.Label, maxOption), nil, words)
+	input.Optional = d.Reasons != nil
 	return api.ModalViewRequest{
 		Type: api.VTModal, CallbackID: action, PrivateMetadata: string(metadata),
-		Title: plain(d.title, maxOption), Submit: plain(d.submit, maxOption), Close: plain("Cancel", maxOption),
+		Title: plain(d.Title, maxOption), Submit: plain(d.Submit, maxOption), Close: plain("Cancel", maxOption),
 		Blocks: api.Blocks{BlockSet: append(blocks, input)},
 	}, err
 }
 
 // head says which call a modal is about.
 func head(c *channels.Card) string {
-	goes, _ := whither(c, maxName)
+	goes, _ := c.Whither(maxName)
 	return strings.TrimSpace(cut(c.Title, maxWarning) + "\n" + goes)
 }
 
-func reasons(d dialog, required bool) api.Block {
+func reasons(d *channels.Form, required bool) api.Block {
 	var options []*api.OptionBlockObject
-	for _, r := range d.reasons {
+	for _, r := range d.Reasons {
 		options = append(options, api.NewOptionBlockObject(r, plain(r, maxOption), nil))
 	}
-	label := "Why?"
-	if required {
-		label = "Why? This rule wants a reason: choose one, write one, or both."
-	}
 	menu := api.NewOptionsSelectBlockElement(api.OptTypeStatic, plain("Choose a reason", maxOption), choiceAction, options...)
-	input := api.NewInputBlock(choiceBlock, plain(label, maxOption), nil, menu)
+	input := api.NewInputBlock(choiceBlock, plain(channels.Why(required), maxOption), nil, menu)
 	input.Optional = true
 	return input
 }
 
 // reason is what was chosen and typed, and which field lacks something, if one does.
-func (d dialog) reason(in *interaction, required bool) (text string, lacks map[string]string) {
-	chosen := in.View.State.Values[choiceBlock][choiceAction].Chosen.Value
-	words := strings.TrimSpace(in.View.State.Values[inputBlock][inputAction].Value)
-	if !slices.Contains(d.reasons, chosen) {
-		chosen = ""
-	}
+func (in *interaction) reason(d *channels.Form, required bool) (text string, lacks map[string]string) {
+	values := in.View.State.Values
+	text, l := d.Reason(values[choiceBlock][choiceAction].Chosen.Value, values[inputBlock][inputAction].Value, required)
 	switch {
-	case required && words == "" && chosen == "":
-		return "", map[string]string{choiceBlock: "Choose a reason, or write one below."}
-	case required && words == "" && chosen == other:
-		return "", map[string]string{inputBlock: "Write which."}
-	case words == "" || chosen == "":
-		return chosen + words, nil
+	case l.Chosen != "":
+		return "", map[string]string{choiceBlock: l.Chosen}
+	case l.Words != "":
+		return "", map[string]string{inputBlock: l.Words}
 	}
-	return chosen + ": " + words, nil
+	return text, nil
 }
 
 // submitted takes what was typed. If something lacks, the modal stays and says so;
@@ -199,13 +162,13 @@ func (p *Presses) submitted(ctx context.Context, in *interaction) (answer []byte
 	if err != nil || !known {
 		return nil, errors.New("payload: a dialog that is not ours")
 	}
-	text, lacks := d.reason(in, w.Required)
+	text, lacks := in.reason(d, w.Required)
 	if lacks != nil {
 		return json.Marshal(api.NewErrorsViewSubmissionResponse(lacks))
 	}
 	in.at = spot{user: in.User.ID, reply: w.Reply, channel: conversation(w.Ref.Place), view: w.View, home: w.Home}
 	p.decide(ctx, in, channels.Click{
-		Approval: w.Approval, Ref: w.Ref, Ours: w.Proof == "", Proof: w.Proof, Choice: d.choice, Reason: text,
+		Approval: w.Approval, Ref: w.Ref, Ours: w.Proof == "", Proof: w.Proof, Choice: d.Choice, Reason: text,
 		Nonce: name + " " + in.View.ID,
 	})
 	return nil, nil

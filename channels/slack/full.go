@@ -39,16 +39,8 @@ type piece struct {
 // pieces of a part one after the other has read it exactly.
 func pages(c *channels.Card) (all [][]piece) {
 	chars, bytes := maxPage, maxPageBytes // nothing has room on no page
-	for _, part := range []struct{ name, head, text string }{
-		{"args", "Arguments", c.Args},
-		{"diff", "What it changes", c.Diff},
-		{"intent", "In the agent's own words", c.Intent},
-		{"dialogue", "Questions", c.Dialogue},
-	} {
-		if part.text == "" && part.name != "args" {
-			continue
-		}
-		for i, text := range gate.Pieces(part.text, maxPiece) {
+	for _, part := range c.Parts() {
+		for i, text := range gate.Pieces(part.Text, maxPiece) {
 			moreChars, moreBytes := utf8.RuneCountInString(text), encoded(text)
 			if chars+moreChars > maxPage || bytes+moreBytes > maxPageBytes {
 				all = append(all, nil)
@@ -56,7 +48,7 @@ func pages(c *channels.Card) (all [][]piece) {
 			}
 			chars, bytes = chars+moreChars, bytes+moreBytes
 			last := &all[len(all)-1]
-			*last = append(*last, piece{part.name, part.head, i == 0, text})
+			*last = append(*last, piece{part.Name, part.Head, i == 0, text})
 		}
 	}
 	return all

@@ -52,7 +52,7 @@ func pointers(refused api.SlackErrorResponse) string {
 func minimal(c *channels.Card) (text string, blocks []api.Block) {
 	text = fallback(cut(c.Notification, maxHeader))
 	blocks = append(blocks, api.NewHeaderBlock(plain(c.Title, maxHeader)))
-	if goes, _ := whither(c, maxFact); goes != "" {
+	if goes, _ := c.Whither(maxFact); goes != "" {
 		blocks = append(blocks, section(goes))
 	}
 	blocks = append(blocks,

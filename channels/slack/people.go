@@ -14,7 +14,7 @@ import (
 
 // user looks a person up.
 func (s *Slack) user(ctx context.Context, id string) (*api.User, error) {
-	return s.people.get(ctx, id, func(ctx context.Context) (*api.User, error) {
+	return s.people.Get(ctx, id, func(ctx context.Context) (*api.User, error) {
 		u, err := s.client().GetUserInfoContext(ctx, id)
 		if err != nil || u == nil || u.ID != id {
 			return nil, failed("slack.user", err)
@@ -38,7 +38,7 @@ func (s *Slack) Members(ctx context.Context, r gate.Roster) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.groups.get(ctx, r.ID, func(ctx context.Context) ([]string, error) {
+	return s.groups.Get(ctx, r.ID, func(ctx context.Context) ([]string, error) {
 		users, err := s.roster(ctx, here, r.ID)
 		if err != nil {
 			return nil, failed("slack.Members", err)

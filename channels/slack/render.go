@@ -28,7 +28,6 @@ const (
 	maxName     = 520 // of a tool, target or server: as long as they get
 	maxFact     = 120
 	maxFacts    = 900 // of all of them
-	maxRisk     = 40
 	maxWarning  = 400
 	maxConfirm  = 300
 	maxOption   = 75
@@ -83,7 +82,7 @@ func draw(c *channels.Card, r room) (blocks []api.Block) {
 	if c.Warning != "" {
 		add(section("⚠ Careful: " + cut(c.Warning, r.of(maxWarning))))
 	}
-	goes, cutGoes := whither(c, r.of(maxName))
+	goes, cutGoes := c.Whither(r.of(maxName))
 	if goes != "" {
 		add(section(goes))
 	}
@@ -95,7 +94,7 @@ func draw(c *channels.Card, r room) (blocks []api.Block) {
 	if diff != "" {
 		add(small("What it changes:"), preformatted("diff", diff))
 	}
-	if note := hidden(c, cutGoes || cutArgs, cutDiff); note != "" {
+	if note := c.Hidden(cutGoes || cutArgs, cutDiff); note != "" {
 		add(section(note))
 	} else if diff != "" {
 		add(small("All of the arguments:"))
@@ -152,32 +151,6 @@ func callsTo(c *channels.Card) string {
 		}
 	}
 	return strings.Join(calls, " ")
-}
-
-// whither says where the call goes and how bad that may be, each name in at most n
-// characters, and whether that hides any of it.
-func whither(c *channels.Card, n int) (text string, hides bool) {
-	name := func(s string) string {
-		s, cut := gate.Cut(s, n)
-		hides = hides || cut
-		return s
-	}
-	var lines []string
-	if c.Tool != "" {
-		lines = append(lines, "The tool is "+name(c.Tool))
-	}
-	switch {
-	case c.Target != "" && c.Server != "":
-		lines = append(lines, fmt.Sprintf("on %s (server %s)", name(c.Target), name(c.Server)))
-	case c.Target != "":
-		lines = append(lines, "on "+name(c.Target))
-	case c.Server != "":
-		lines = append(lines, "on server "+name(c.Server))
-	}
-	if c.Risk != "" {
-		lines = append(lines, "Risk: "+cut(c.Risk, maxRisk))
-	}
-	return strings.Join(lines, "\n"), hides
 }
 
 // status is how it stands and what silence means. Of a settled call that is said
@@ -258,7 +231,7 @@ func scopes(c *channels.Card) (menu api.BlockElement, missing string) {
 		wider := append(slices.Clip(offered), s)
 		switch {
 		case s.Scope == gate.Once: // that is Approve
-		case utf8.RuneCountInString(s.Lasts) > maxOption || utf8.RuneCountInString(question(c, wider)) > maxConfirm:
+		case utf8.RuneCountInString(s.Lasts) > maxOption || utf8.RuneCountInString(c.Question(wider)) > maxConfirm:
 			lacks = append(lacks, s.Name)
 		default:
 			offered = wider
@@ -272,24 +245,8 @@ func scopes(c *channels.Card) (menu api.BlockElement, missing string) {
 		return nil, missing
 	}
 	list := api.NewOptionsSelectBlockElement(api.OptTypeStatic, plain("Approve for longer …", maxOption), actScope, options...)
-	list.Confirm = confirm(question(c, offered))
+	list.Confirm = confirm(c.Question(offered))
 	return list, missing
-}
-
-// question is what is asked before an approval for longer counts.
-func question(c *channels.Card, offered []channels.Choice) string {
-	lines := []string{"Later calls then pass without asking:"}
-	if c.Confirm != "" {
-		lines = append([]string{c.Confirm}, lines...)
-	}
-	same := !slices.ContainsFunc(offered, func(s channels.Choice) bool { return s.Covers != offered[0].Covers })
-	for _, s := range offered {
-		if same {
-			return strings.Join(append(lines, s.Covers), "\n")
-		}
-		lines = append(lines, s.Name+": "+s.Covers)
-	}
-	return strings.Join(lines, "\n")
 }
 
 func confirm(text string) *api.ConfirmationBlockObject {
@@ -304,27 +261,6 @@ func button(c *channels.Card, action, label string) *api.ButtonBlockElement {
 		b.AccessibilityLabel = cut(label+": "+c.Title, maxOption)
 	}
 	return b
-}
-
-// hidden says what the reader of a card does not see of the call.
-func hidden(c *channels.Card, args, diff bool) string {
-	var notes []string
-	if c.Redacted {
-		notes = append(notes, "Some values are covered.")
-	}
-	where := "Show all"
-	if c.Link != "" {
-		where += " or Open"
-	}
-	switch {
-	case args && c.Approve:
-		notes = append(notes, "Not all of it fits here: press "+where+" before you approve.")
-	case args:
-		notes = append(notes, "Not all of it fits here: press "+where+".")
-	case diff:
-		notes = append(notes, "Of what it changes not all fits above; these are all of the arguments.")
-	}
-	return strings.Join(notes, " ")
 }
 
 func section(text string) api.Block {

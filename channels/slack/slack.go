@@ -40,11 +40,11 @@ type Slack struct {
 	http   *http.Client
 	url    string // of what stands in for Slack
 	team   string // that the configuration wants
-	here   memo[*workspace]
+	here   channels.Memo[*workspace]
 	app    atomic.Pointer[string] // A…
-	people memo[*api.User]
-	groups memo[[]string] // voter ids
-	shared memo[bool]     // whether another company reads a conversation
+	people channels.Memo[*api.User]
+	groups channels.Memo[[]string] // voter ids
+	shared channels.Memo[bool]     // whether another company reads a conversation
 }
 
 // access is what the tokens open.
@@ -144,7 +144,7 @@ func (s *Slack) private(ctx context.Context, id string) error {
 		return nil // with one person of ours
 	}
 	const op = "slack.Post"
-	shared, err := s.shared.get(ctx, id, func(ctx context.Context) (bool, error) {
+	shared, err := s.shared.Get(ctx, id, func(ctx context.Context) (bool, error) {
 		c, err := s.client().GetConversationInfoContext(ctx, &api.GetConversationInfoInput{ChannelID: id})
 		if refused, ok := errors.AsType[api.SlackErrorResponse](err); ok && refused.Err == "missing_scope" {
 			return false, nil
