@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -273,9 +274,11 @@ func large(t *testing.T, d *Desk) {
 
 func together(t *testing.T, d *Desk) {
 	var all sync.WaitGroup
-	for range 8 {
+	for i := range 8 {
 		all.Go(func() {
-			ref, err := d.Channel.Post(t.Context(), d.Open, Waiting())
+			c := Waiting()
+			c.Approval = c.Approval[:len(c.Approval)-1] + gate.ID(strconv.Itoa(i))
+			ref, err := d.Channel.Post(t.Context(), d.Open, c)
 			if err == nil {
 				err = d.Channel.Update(t.Context(), ref, Settled())
 			}

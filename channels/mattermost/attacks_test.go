@@ -28,9 +28,9 @@ func TestAttacks(t *testing.T) {
 			}
 		},
 		"a planted post in another conversation": func(d *desk, ref channels.Ref) {
-			d.s.AddChannel(mattermosttest.Channel{ID: "c1trap0000000000000000000", Name: "trap", Team: mattermosttest.Team, Type: "O", Members: []string{ann, mallory, mattermosttest.BotUser}})
+			d.s.AddChannel(mattermosttest.Channel{ID: "c1trap00000000000000000000", Name: "trap", Team: mattermosttest.Team, Type: "O", Members: []string{ann, mallory, mattermosttest.BotUser}})
 			p, _ := d.s.Post(ref.Message)
-			d.told(ann, d.s.Plant(mallory, "c1trap0000000000000000000", p.Props), "approve", "not valid here")
+			d.told(ann, d.s.Plant(mallory, "c1trap00000000000000000000", p.Props), "approve", "not valid here")
 		},
 		"a planted button with a context of its own": func(d *desk, _ channels.Ref) {
 			d.told(ann, d.s.Plant(mallory, ops, map[string]any{"attachments": []any{map[string]any{"actions": []any{map[string]any{
