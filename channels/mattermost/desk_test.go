@@ -38,10 +38,30 @@ type desk struct {
 
 func newDesk(t testing.TB, c mattermosttest.Config, change func(*mattermost.Config)) *desk {
 	t.Helper()
-	d := &desk{t: t, s: server(t, c), card: channeltest.Waiting()}
 	mux := http.NewServeMux()
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
+	return deskOn(t, c, change, mux, srv)
+}
+
+// inBubble is a desk on a network without a machine, for bubbles of time. Nobody has
+// an address there.
+func inBubble(t testing.TB) *desk {
+	t.Helper()
+	mux, bot, mm := http.NewServeMux(), mattermosttest.NewPipes(), mattermosttest.NewPipes()
+	srv := httptest.NewUnstartedServer(mux)
+	_ = srv.Listener.Close()
+	srv.Listener = bot
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return deskOn(t, mattermosttest.Config{Listener: mm, Dial: bot.Dial}, func(c *mattermost.Config) {
+		c.HTTP = &http.Client{Transport: &http.Transport{DialContext: mm.Dial, DisableKeepAlives: true}}
+	}, mux, srv)
+}
+
+func deskOn(t testing.TB, c mattermosttest.Config, change func(*mattermost.Config), mux *http.ServeMux, srv *httptest.Server) *desk {
+	t.Helper()
+	d := &desk{t: t, s: server(t, c), card: channeltest.Waiting()}
 	config := mattermost.Config{URL: d.s.URL(), Token: secret.New(mattermosttest.BotToken), CallbackURL: srv.URL}
 	if change != nil {
 		change(&config)
