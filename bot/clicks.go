@@ -32,12 +32,12 @@ const pressTimeout = 10 * time.Second
 
 // Press decides, and returns what only the presser sees. It is never empty.
 func (c *Clicks) Press(ctx context.Context, k channels.Click) string {
-	text, _ := c.press(ctx, k)
+	text, _ := c.Try(ctx, k)
 	return text
 }
 
-// press is Press that also says why the press did not count.
-func (c *Clicks) press(ctx context.Context, k channels.Click) (string, error) {
+// Try is Press that also says why the press did not count.
+func (c *Clicks) Try(ctx context.Context, k channels.Click) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pressTimeout)
 	defer cancel()
 	var t gate.Tally
@@ -58,24 +58,35 @@ func (c *Clicks) press(ctx context.Context, k channels.Click) (string, error) {
 	return recorded(k, &t), nil
 }
 
-// shown returns the digest of the call on the card that was pressed. A platform
-// may show a card before it answers the post, or may never answer: then only that
-// it was about to be posted there is written down, or that another one was. If
-// nobody else can have posted it, it is one of the approval's cards from now on.
+// shown returns the digest of the call on the card that was pressed, and refuses a
+// button that was drawn for another one.
 func (c *Clicks) shown(ctx context.Context, k *channels.Click) (gate.Digest, error) {
+	var d gate.Digest
+	var err error
 	if k.Proof != "" {
-		return c.Private.shown(ctx, k)
+		d, err = c.Private.shown(ctx, k)
+	} else {
+		d, err = c.stored(ctx, k)
 	}
+	if err == nil && k.Digest != (gate.Digest{}) && k.Digest != d {
+		err = &gate.Error{Kind: gate.Conflict, Reason: gate.ReasonDigestMismatch, Op: "bot.Press", Public: "This is not the call you were shown. Look again, then decide."}
+	}
+	return d, err
+}
+
+// stored returns the digest of the call on a card as it was written down. A
+// platform may show a card before it answers the post, or may never answer: then
+// only that it was about to be posted there is written down, or that another one
+// was. If nobody else can have posted it, it is one of the approval's cards from
+// now on; else anybody could who copies a button into the same conversation.
+func (c *Clicks) stored(ctx context.Context, k *channels.Click) (gate.Digest, error) {
 	posted, err := c.Cards.Posted(ctx, k.Approval)
 	if err != nil {
 		return gate.Digest{}, err
 	}
 	here := slices.DeleteFunc(posted, func(p gate.Posted) bool { return p.Place != k.Ref.Place })
-	for _, message := range []string{k.Ref.Message, ""} {
-		if i := slices.IndexFunc(here, func(p gate.Posted) bool { return p.Message == message }); i >= 0 {
-			c.adopt(ctx, k, here[i])
-			return gate.ParseDigest(here[i].Digest)
-		}
+	if i := slices.IndexFunc(here, func(p gate.Posted) bool { return p.Message == k.Ref.Message }); i >= 0 {
+		return gate.ParseDigest(here[i].Digest)
 	}
 	if k.Ours && len(here) > 0 {
 		c.adopt(ctx, k, here[0])
@@ -91,10 +102,9 @@ func (c *Clicks) shown(ctx context.Context, k *channels.Click) (gate.Digest, err
 // adopt writes down a card that is known only by having been pressed, so that it
 // is redrawn with the others. It is drawn at no revision yet.
 func (c *Clicks) adopt(ctx context.Context, k *channels.Click, like gate.Posted) {
-	if !k.Ours || like.Message == k.Ref.Message {
-		return
-	}
-	err := c.Cards.PutPosted(ctx, k.Approval, gate.Posted{Place: k.Ref.Place, Message: k.Ref.Message, Thread: k.Ref.Thread, Rev: -1, Digest: like.Digest})
+	err := c.Cards.PutPosted(ctx, k.Approval, gate.Posted{
+		Place: k.Ref.Place, Message: k.Ref.Message, Thread: k.Ref.Thread, Rev: -1, Digest: like.Digest, Beside: like.Beside,
+	})
 	if err != nil {
 		c.Log.WarnContext(ctx, "a card is not written down", "approval", string(k.Approval), "err", err)
 	}

@@ -95,6 +95,78 @@ func TestAPressAnswersForWhatItsCardShowed(t *testing.T) {
 	})
 }
 
+// TestAButtonAnswersForTheCallItWasDrawnFor presses buttons that say what they were
+// drawn for, as their channel has verified.
+func TestAButtonAnswersForTheCallItWasDrawnFor(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		choice gate.Choice
+		same   bool // as on the card
+		want   string
+		state  gate.State
+	}{
+		"the call on the card": {choice: gate.Approve, same: true, want: "Recorded. Approved by ann", state: gate.Approved},
+		"another call":         {choice: gate.Approve, want: "This is not the call you were shown.", state: gate.Pending},
+		"another, to deny":     {choice: gate.Deny, want: "This is not the call you were shown.", state: gate.Pending},
+		"another, to answer":   {choice: channels.Reply, want: "This is not the call you were shown.", state: gate.Pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOffice(t)
+				defer func() { _ = o.store.Close() }()
+				s := o.asks("held")
+				if err := o.store.PutPosted(t.Context(), s.ID, gate.Posted{Place: "fake:ops", Message: "1", Rev: 1, Digest: s.Digest.Hex()}); err != nil {
+					t.Fatal(err)
+				}
+				k := channels.Click{Approval: s.ID, Ref: channels.Ref{Place: "fake:ops", Message: "1"}, Voter: ann, Choice: tt.choice, Reason: "so", Digest: s.Digest}
+				if !tt.same {
+					k.Digest[31]++
+				}
+				c := &bot.Clicks{Gate: o.gate, Cards: o.store, Log: slog.New(slog.DiscardHandler)}
+				if got := c.Press(t.Context(), k); !strings.HasPrefix(got, tt.want) || o.state(s.ID).State != tt.state {
+					t.Errorf("told %q, and it is %s; want %q, %s", got, o.state(s.ID).State, tt.want, tt.state)
+				}
+			})
+		})
+	}
+}
+
+// TestAPlantedCardDecidesNothing presses what somebody else has posted with the
+// buttons of a card, in its own conversation: before its post was answered, and
+// after.
+func TestAPlantedCardDecidesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		defer func() { _ = o.store.Close() }()
+		s := o.asks("held")
+		c := &bot.Clicks{Gate: o.gate, Cards: o.store, Log: slog.New(slog.DiscardHandler)}
+		press := func(message string, ours bool) string {
+			return c.Press(t.Context(), channels.Click{
+				Approval: s.ID, Ref: channels.Ref{Place: "fake:ops", Message: message}, Ours: ours, Digest: s.Digest, Voter: ann, Choice: gate.Approve, Nonce: message,
+			})
+		}
+		var early []string
+		stop := o.dispatches("a", &slowPost{Fake: o.fake, press: func() { early = append(early, press("planted", false), press("1", false)) }})
+		o.passes(10 * time.Second)
+		early = append(early, press("planted", false))
+		for i, got := range early {
+			if !strings.HasPrefix(got, "This is not a card of an approval here. Nothing was decided.") {
+				t.Errorf("press %d is told %q", i, got)
+			}
+		}
+		posted, err := o.store.Posted(t.Context(), s.ID)
+		if err != nil || len(posted) != 1 || posted[0].Message != "1" || o.state(s.ID).State != gate.Pending {
+			t.Errorf("its cards are %+v, %v, and it is %s; want the one, pending", posted, err, o.state(s.ID).State)
+		}
+		if got := press("1", false); !strings.HasPrefix(got, "Recorded. Approved by ann") {
+			t.Errorf("the genuine press afterwards is told %q", got)
+		}
+		stop()
+	})
+}
+
 // noted has one card.
 type noted struct{ gate.Cards }
 
@@ -146,7 +218,7 @@ func TestAPressMayComeBeforeThePostWasAnswered(t *testing.T) {
 		c := &bot.Clicks{Gate: o.gate, Cards: o.store, Log: slog.New(slog.DiscardHandler)}
 		var told string
 		slow := &slowPost{Fake: o.fake, press: func() {
-			told = c.Press(t.Context(), channels.Click{Approval: s.ID, Ref: channels.Ref{Place: "fake:ops", Message: "1"}, Voter: ann, Choice: gate.Deny, Nonce: "n"})
+			told = c.Press(t.Context(), channels.Click{Approval: s.ID, Ref: channels.Ref{Place: "fake:ops", Message: "1"}, Ours: true, Voter: ann, Choice: gate.Deny, Nonce: "n"})
 		}}
 		stop := o.dispatches("a", slow)
 		o.passes(10 * time.Second)

@@ -252,7 +252,7 @@ func (q *inquiry) findGrants(ctx context.Context, typed string, f *found) error 
 // Press decides what was pressed on a private card. What was decided stands in its
 // place then, without buttons.
 func (c *Commands) Press(ctx context.Context, k channels.Click) channels.Answer {
-	text, err := c.Clicks.press(ctx, k)
+	text, err := c.Clicks.Try(ctx, k)
 	if err != nil && gate.KindOf(err) != gate.Conflict { // that one came too late, and the card with it
 		return channels.Answer{Lines: []string{text}, Beside: true}
 	}

@@ -11,13 +11,15 @@ import (
 )
 
 // Channel shows cards to people. Implementations are safe for concurrent use and
-// return within the deadline of ctx. Their errors are of type *Error.
+// return within the deadline of ctx. Their errors are of type *Error. A place may
+// have several names, as far as the channel is a Resolver.
 type Channel interface {
 	// Name is how places of this channel begin: "slack" of "slack:C0PROD".
 	Name() string
 
-	// Post shows a card in a conversation and returns where it is, for Update.
-	// Posting twice may show it twice: the caller keeps the Ref.
+	// Post shows a card in a conversation and returns where it is, for Update and
+	// as every press names it. Posting twice may show it twice: the caller keeps
+	// the Ref.
 	Post(ctx context.Context, to gate.Conversation, c *Card) (Ref, error)
 
 	// Update redraws the card at ref. Where the message is gone, or the platform
@@ -26,6 +28,15 @@ type Channel interface {
 
 	// Say writes a text, in a thread if to has one.
 	Say(ctx context.Context, to gate.Conversation, text string) error
+}
+
+// Resolver is a Channel whose places have several names: that of a conversation
+// beside its id, a person for the direct messages with them.
+type Resolver interface {
+	// Resolve returns the one name of a conversation: the Place of what Post
+	// returns there, and of every press. It opens direct messages where there are
+	// none yet. It is asked often, and remembers.
+	Resolve(ctx context.Context, c gate.Conversation) (gate.Conversation, error)
 }
 
 // Finder is a Channel that can look for a card whose Post was never answered.
@@ -108,7 +119,7 @@ type Click struct {
 	Approval gate.ID
 	Digest   gate.Digest // of the call that the button was drawn for, as the channel has verified; zero: it says nothing
 	Ref      Ref         // of the card that was pressed
-	Ours     bool        // the platform vouches that only this bot can have posted the card
+	Ours     bool        // this bot and nobody else has posted the card: the platform vouches for it, or the channel has looked
 	Proof    string      // of a private one, as it was drawn; empty for a stored one
 	Voter    gate.Voter  // by the platform's stable id
 	Choice   gate.Choice

@@ -286,6 +286,7 @@ type Posted struct {
 	Digest  string `json:"digest"`           // of the call that was shown, bare hex
 	Thread  string `json:"thread,omitempty"` // that the message is in
 	Frozen  bool   `json:"frozen,omitempty"`
+	Beside  bool   `json:"beside,omitempty"` // one person asked for it: it takes no other card's place
 }
 
 // Presses keeps what people press in chats from when it arrives until it is
