@@ -51,6 +51,7 @@ const (
 	followBlock  = time.Second
 	abandoned    = 5 * time.Second  // without a sign of life, then another replica follows, and takes over what one had
 	drawFor      = 15 * time.Second // one writer has a card for that long
+	resolveFor   = drawFor / 3      // a platform is waited for to say which conversation is meant
 	giveUpInline = time.Minute      // then an inline question nobody was shown is undeliverable
 	turnEvery    = time.Second      // of one conversation
 	turnBurst    = 4
@@ -125,7 +126,9 @@ func (d *Dispatcher) sort(ctx context.Context, entries []gate.Entry) error {
 	return nil
 }
 
-// place is the conversation whose turn a card takes first; "" if it has none.
+// place is the conversation whose turn a card takes first; "" if it has none. Before
+// there is a card it goes by the name that it is configured by: whoever follows the
+// log asks no platform for another one, and waits for none.
 func (d *Dispatcher) place(ctx context.Context, id gate.ID) (string, error) {
 	posted, err := d.Cards.Posted(ctx, id)
 	if err != nil {
@@ -222,14 +225,41 @@ func (d *Dispatcher) report(ctx context.Context, about, text string) {
 		if channel == nil || to.Place == about {
 			continue
 		}
-		wait, err := d.Cards.Turn(ctx, "report:"+to.Place+":"+about, reportEvery, 1)
-		if err == nil && wait == 0 {
-			err = channel.Say(ctx, to, text)
-		}
-		if err != nil {
+		if err := d.tell(ctx, channel, to, about, text); err != nil {
 			d.Log.WarnContext(ctx, "operators could not be told", "place", to.Place, "about", about, "err", err)
 		}
 	}
+}
+
+func (d *Dispatcher) tell(ctx context.Context, channel channels.Channel, to gate.Conversation, about, text string) error {
+	at, err := d.resolve(ctx, to)
+	if err != nil {
+		return err
+	}
+	if same, err := d.resolve(ctx, gate.Conversation{Place: about}); err == nil && same.Place == at.Place {
+		return nil
+	}
+	wait, err := d.Cards.Turn(ctx, "report:"+to.Place+":"+about, reportEvery, 1)
+	if err == nil && wait == 0 {
+		err = channel.Say(ctx, at, text)
+	}
+	return err
+}
+
+// resolve returns the one name under which cards of a conversation are written
+// down, and by which presses name it. It may ask the platform.
+func (d *Dispatcher) resolve(ctx context.Context, c gate.Conversation) (gate.Conversation, error) {
+	r, ok := d.channel(c.Place).(channels.Resolver)
+	if !ok {
+		return c, nil
+	}
+	soon, cancel := context.WithTimeout(ctx, resolveFor)
+	defer cancel()
+	at, err := r.Resolve(soon, c)
+	if err != nil && ctx.Err() == nil {
+		d.Outages.saw(c.Place, err)
+	}
+	return at, err
 }
 
 // channel is the one that a place belongs to, nil if there is none.

@@ -72,6 +72,11 @@ func approver(name string) gate.Principal {
 // dispatches runs a replica's dispatcher until stop is called.
 func (o *office) dispatches(replica string, c channels.Channel, change ...func(*bot.Dispatcher)) (stop func()) {
 	o.Helper()
+	return o.runs(o.dispatcher(replica, c, change...))
+}
+
+// dispatcher is one that does not run.
+func (o *office) dispatcher(replica string, c channels.Channel, change ...func(*bot.Dispatcher)) *bot.Dispatcher {
 	d := &bot.Dispatcher{
 		Cards: o.store, Gate: o.gate, Channels: map[string]channels.Channel{"fake": c}, Replica: replica,
 		Log: slog.New(slog.DiscardHandler),
@@ -83,6 +88,10 @@ func (o *office) dispatches(replica string, c channels.Channel, change ...func(*
 	for _, f := range change {
 		f(d)
 	}
+	return d
+}
+
+func (o *office) runs(d *bot.Dispatcher) (stop func()) {
 	ctx, cancel := context.WithCancel(o.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); d.Run(ctx) }()

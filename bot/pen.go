@@ -40,30 +40,40 @@ func (d *Dispatcher) draw(ctx context.Context, id gate.ID) error {
 		if c.Message == "" { // nobody knows whether it is there
 			continue
 		}
-		there++
+		if !c.Beside {
+			there++
+		}
 		if err := p.redraw(ctx, c); err != nil {
 			return err
 		}
 	}
-	switch {
-	case there == 0 && p.card.Live():
+	if there == 0 && p.card.Live() {
 		return p.post(ctx, posted)
-	case p.movedOn(posted):
+	}
+	moved, err := p.movedOn(ctx, posted)
+	if moved {
 		return p.first(ctx, p.Route(p.view), posted)
 	}
-	return nil
+	return err
 }
 
 // movedOn reports whether a question has stopped being waited for where the call
 // came from, and is not yet shown where such questions stay.
-func (p *pen) movedOn(posted []gate.Posted) bool {
+func (p *pen) movedOn(ctx context.Context, posted []gate.Posted) (bool, error) {
 	if p.view.State != gate.Pending || p.view.Mode != gate.Deferred || p.view.Origin.Place == "" {
-		return false
+		return false, nil
 	}
 	stays := p.Route(p.view)
-	return len(stays) > 0 && !slices.ContainsFunc(posted, func(c gate.Posted) bool {
-		return slices.ContainsFunc(stays, func(to gate.Conversation) bool { return to.Place == c.Place })
-	})
+	for _, to := range stays {
+		at, err := p.resolve(ctx, to)
+		switch {
+		case err == nil && slices.ContainsFunc(posted, func(c gate.Posted) bool { return c.Place == at.Place }):
+			return false, nil
+		case err != nil && passing(err): // it may be shown there
+			return false, err
+		}
+	}
+	return len(stays) > 0, nil
 }
 
 // pen is the one writer of an approval's cards.
@@ -73,6 +83,7 @@ type pen struct {
 	writer string
 	view   *gate.View
 	card   *channels.Card
+	beside bool // what it posts takes no other card's place
 }
 
 // hold takes the cards, or keeps them for longer.
@@ -82,6 +93,16 @@ func (p *pen) hold(ctx context.Context) error {
 		err = errTaken
 	}
 	return err
+}
+
+// resolve returns the one name of a conversation, and keeps the cards: it may have
+// taken its time.
+func (p *pen) resolve(ctx context.Context, to gate.Conversation) (gate.Conversation, error) {
+	at, err := p.Dispatcher.resolve(ctx, to)
+	if taken := p.hold(ctx); taken != nil {
+		return at, taken
+	}
+	return at, err
 }
 
 // posted returns where the cards are. One that asks again in another's place
@@ -112,19 +133,13 @@ func (p *pen) redraw(ctx context.Context, c gate.Posted) error {
 	if c.Rev >= p.view.Rev || channel == nil {
 		return nil
 	}
-	ref := channels.Ref{Place: c.Place, Message: c.Message, Thread: c.Thread}
 	if !c.Frozen {
-		if err := p.updates(ctx, channel); err != nil {
+		if err := p.update(ctx, channel, &c); err != nil {
 			return err
 		}
-		err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Update(ctx, ref, p.card) })
-		if err != nil && passing(err) {
-			return err
-		}
-		c.Frozen = err != nil
 	}
 	if c.Frozen {
-		err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Say(ctx, ref.Below(), p.card.Line) })
+		err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Say(ctx, refOf(c).Below(), p.card.Line) })
 		if err != nil && passing(err) {
 			return err
 		}
@@ -134,6 +149,23 @@ func (p *pen) redraw(ctx context.Context, c gate.Posted) error {
 	}
 	c.Rev, c.Digest = p.view.Rev, p.card.Digest.Hex()
 	return p.Cards.PutPosted(ctx, p.id, c)
+}
+
+// update draws a card anew, or finds it frozen.
+func (p *pen) update(ctx context.Context, channel channels.Channel, c *gate.Posted) error {
+	if err := p.updates(ctx, channel); err != nil {
+		return err
+	}
+	err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Update(ctx, refOf(*c), p.card) })
+	if err != nil && passing(err) {
+		return err
+	}
+	c.Frozen = err != nil
+	return nil
+}
+
+func refOf(c gate.Posted) channels.Ref {
+	return channels.Ref{Place: c.Place, Message: c.Message, Thread: c.Thread}
 }
 
 // passing reports whether the same delivery may succeed later.
@@ -165,7 +197,7 @@ func (p *pen) first(ctx context.Context, places []gate.Conversation, about []gat
 	err := error(&channels.Error{Op: "bot.post", Trouble: channels.Nowhere, Err: errors.New("no conversation is configured for it")})
 	var out error // of the channels that take nothing at all, the last
 	for _, to := range places {
-		if err = p.postTo(ctx, to, about); err == nil {
+		if _, err = p.postTo(ctx, to, about); err == nil {
 			return nil
 		}
 		switch t, _ := channels.TroubleOf(err); t {
@@ -196,7 +228,7 @@ func (p *pen) people(ctx context.Context) []gate.Conversation {
 // took it.
 func (p *pen) each(ctx context.Context, places []gate.Conversation, about []gate.Posted) (shown bool) {
 	for _, to := range places {
-		err := p.postTo(ctx, to, about)
+		_, err := p.postTo(ctx, to, about)
 		shown = shown || err == nil
 		if err != nil {
 			p.Log.WarnContext(ctx, "an approver cannot be shown a card", "approval", string(p.id), "place", to.Place, "err", err)
@@ -205,20 +237,28 @@ func (p *pen) each(ctx context.Context, places []gate.Conversation, about []gate
 	return shown
 }
 
-// postTo posts the card in one conversation. That it is about to be is written
-// down first: whoever finds that and no card looks for it before posting again.
-func (p *pen) postTo(ctx context.Context, to gate.Conversation, about []gate.Posted) error {
-	lost := slices.ContainsFunc(about, func(c gate.Posted) bool { return c.Place == to.Place && c.Message == "" })
+// postTo posts the card in one conversation, unless it is there. That it is about
+// to be is written down first, under the name by which a press would come from
+// there: whoever finds that and no card looks for it before posting again.
+func (p *pen) postTo(ctx context.Context, to gate.Conversation, about []gate.Posted) (channels.Ref, error) {
 	channel := p.channel(to.Place)
 	if channel == nil {
-		return &channels.Error{Op: "bot.post", Trouble: channels.Nowhere, Err: errors.New("no such channel is configured")}
+		return channels.Ref{}, &channels.Error{Op: "bot.post", Trouble: channels.Nowhere, Err: errors.New("no such channel is configured")}
 	}
-	c := gate.Posted{Place: to.Place, Rev: p.view.Rev, Digest: p.card.Digest.Hex()}
-	if err := p.Cards.PutPosted(ctx, p.id, c); err != nil {
-		return err
+	to, err := p.resolve(ctx, to)
+	if err != nil {
+		return channels.Ref{}, err
 	}
+	if i := slices.IndexFunc(about, func(c gate.Posted) bool { return c.Place == to.Place && c.Message != "" && !c.Frozen }); i >= 0 {
+		return p.keep(ctx, about[i])
+	}
+	note := gate.Posted{Place: to.Place, Rev: p.view.Rev, Digest: p.card.Digest.Hex(), Beside: p.beside}
+	if err := p.Cards.PutPosted(ctx, p.id, note); err != nil {
+		return channels.Ref{}, err
+	}
+	lost := slices.ContainsFunc(about, func(c gate.Posted) bool { return c.Place == to.Place && c.Message == "" })
 	var ref channels.Ref
-	err := p.deliver(ctx, to.Place, func(ctx context.Context) (err error) {
+	err = p.deliver(ctx, to.Place, func(ctx context.Context) (err error) {
 		if lost {
 			var found bool
 			if ref, found, err = find(ctx, channel, to, p.id); found || err != nil {
@@ -231,18 +271,32 @@ func (p *pen) postTo(ctx context.Context, to gate.Conversation, about []gate.Pos
 		return err
 	})
 	if err != nil && (lost || errors.Is(err, errTaken)) {
-		return err // nobody knows whether it is there, or another writer does: the note stays
+		return ref, err // nobody knows whether it is there, or another writer does: the note stays
 	}
-	note := c
-	note.Rev = 0
+	return ref, p.settle(ctx, note, ref, err)
+}
+
+// settle writes down where a card is that was about to be posted, or that it is not.
+func (p *pen) settle(ctx context.Context, note gate.Posted, ref channels.Ref, err error) error {
 	if err == nil {
+		c := note
 		c.Place, c.Message, c.Thread = ref.Place, ref.Message, ref.Thread
 		err = p.Cards.PutPosted(ctx, p.id, c)
 	}
+	note.Rev = 0
 	if undo := p.Cards.PutPosted(ctx, p.id, note); err == nil {
 		err = undo
 	}
 	return err
+}
+
+// keep takes a card that somebody asked for as the one that is to be there.
+func (p *pen) keep(ctx context.Context, c gate.Posted) (channels.Ref, error) {
+	if !c.Beside || p.beside {
+		return refOf(c), nil
+	}
+	c.Beside = false
+	return refOf(c), p.Cards.PutPosted(ctx, p.id, c)
 }
 
 // find looks for a card whose fate is unknown. On a platform that cannot look

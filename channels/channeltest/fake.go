@@ -19,11 +19,12 @@ type Fake struct {
 	faults   Faults
 	calls    map[string]int
 	messages []*Message
+	posted   int
 	said     []string
 }
 
 // Faults is asked before each call, and what it returns happens. op is "post",
-// "update", "say" or "find", place where, n the number of the call of that op,
+// "update", "say", "find" or "resolve", place where, n the number of the call of that op,
 // from 1.
 type Faults func(op, place string, n int) Fault
 
@@ -71,7 +72,8 @@ func (f *Fake) Post(_ context.Context, to gate.Conversation, c *channels.Card) (
 	if bad.Err != nil {
 		return channels.Ref{}, bad.Err
 	}
-	m := &Message{Ref: channels.Ref{Place: to.Place, Message: strconv.Itoa(len(f.messages) + 1), Thread: to.Thread}, Card: c, Drawn: 1, At: time.Now()}
+	f.posted++
+	m := &Message{Ref: channels.Ref{Place: to.Place, Message: strconv.Itoa(f.posted), Thread: to.Thread}, Card: c, Drawn: 1, At: time.Now()}
 	f.messages = append(f.messages, m)
 	return m.Ref, bad.Lost
 }
@@ -160,4 +162,44 @@ func (f Finding) Find(_ context.Context, in gate.Conversation, id gate.ID) (chan
 		}
 	}
 	return channels.Ref{}, false, nil
+}
+
+// Named is a Fake some of whose places have other names besides.
+type Named struct {
+	*Fake
+	Names map[string]string // places by their other names
+}
+
+// Resolve implements channels.Resolver.
+func (n Named) Resolve(_ context.Context, c gate.Conversation) (gate.Conversation, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if bad := n.fault("resolve", c.Place); bad.Err != nil {
+		return gate.Conversation{}, bad.Err
+	}
+	return n.named(c), nil
+}
+
+func (n Named) named(c gate.Conversation) gate.Conversation {
+	if place, ok := n.Names[c.Place]; ok {
+		c.Place = place
+	}
+	return c
+}
+
+// Post implements channels.Channel.
+func (n Named) Post(ctx context.Context, to gate.Conversation, c *channels.Card) (channels.Ref, error) {
+	return n.Fake.Post(ctx, n.named(to), c)
+}
+
+// Say implements channels.Channel.
+func (n Named) Say(ctx context.Context, to gate.Conversation, text string) error {
+	return n.Fake.Say(ctx, n.named(to), text)
+}
+
+// Remove deletes a message, as people can.
+func (f *Fake) Remove(ref channels.Ref) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.messages = slices.DeleteFunc(f.messages, func(m *Message) bool { return m.Place == ref.Place && m.Message == ref.Message })
 }
