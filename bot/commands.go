@@ -36,6 +36,12 @@ type Commands struct {
 	Clicks *Clicks           // for presses on private cards, which Clicks.Private draws
 	Notes  map[string]string // what help says of a chat, by the surface of its voters
 	Log    *slog.Logger
+
+	// By surface too, where there is one. Stored is of chats in which nothing can be
+	// pressed that one person alone is shown: it shows them a card of their own that
+	// can be, and says where. Links says where a card is, if it is anywhere.
+	Stored map[string]func(ctx context.Context, id gate.ID, who gate.Voter) (link string, err error)
+	Links  map[string]func(ctx context.Context, id gate.ID) (link string)
 }
 
 // commandName is what people type; every chat has it under this name.

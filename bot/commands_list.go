@@ -256,7 +256,7 @@ func leaf[T any](answer *channels.Answer, all []T, f filter, verb string, rows i
 // when.
 func (q *inquiry) row(ctx context.Context, l line, now time.Time) channels.Row {
 	a, clock := &l.Approval, gate.Clock{Now: now}
-	r := channels.Row{Approval: a.ID, Lines: []string{headline(a)}, Button: &channels.Button{Label: "Show", Command: "show " + string(a.ID)}}
+	r := channels.Row{Approval: a.ID, Lines: []string{headline(a)}, Link: q.link(ctx, a.ID), Button: &channels.Button{Label: "Show", Command: "show " + string(a.ID)}}
 	state, whose := "Waiting", "for you"
 	if v, err := q.Gate.Get(ctx, drawer, a.ID); err == nil { // else the card says it
 		args, _ := q.Gate.Shown(&v.Snapshot)

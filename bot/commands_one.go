@@ -146,7 +146,8 @@ func seeing(wanted gate.Choice) func(q *inquiry, ctx context.Context, rest strin
 }
 
 // card shows a call to somebody who may see it. Its buttons are for those who may
-// decide; the others are told why not.
+// decide; the others are told why not. Where it could not be pressed here, they are
+// sent another one.
 func (q *inquiry) card(ctx context.Context, v *gate.View, wanted gate.Choice) channels.Answer {
 	c := q.Clicks.Private.Draw(v, q.voter)
 	answer := channels.Answer{Card: c}
@@ -154,9 +155,10 @@ func (q *inquiry) card(ctx context.Context, v *gate.View, wanted gate.Choice) ch
 		answer.Lines = append(answer.Lines, fmt.Sprintf("People are asked again as %s.", v.Successor))
 		answer.Buttons = append(answer.Buttons, channels.Button{Label: "Show that", Command: "show " + string(v.Successor)})
 	}
-	if err := q.look.MayDecide(ctx, &v.Approval); c.Live() && err != nil && gate.KindOf(err) != gate.Unavailable {
+	stored, may := q.Stored[q.voter.Surface], q.look.MayDecide(ctx, &v.Approval)
+	if c.Live() && may != nil && (stored != nil || gate.KindOf(may) != gate.Unavailable) {
 		c.Settle()
-		answer.Lines = append(answer.Lines, gate.PublicText(err))
+		answer.Lines = append(answer.Lines, gate.PublicText(may))
 	}
 	if v.State == gate.Pending && c.Approve && q.look.Voted(&v.Approval) == gate.Approve {
 		c.Approve, c.Scopes = false, nil
@@ -165,7 +167,14 @@ func (q *inquiry) card(ctx context.Context, v *gate.View, wanted gate.Choice) ch
 	if !c.Live() {
 		c.Proof = ""
 	}
-	if wanted == gate.Approve && c.Approve || wanted == gate.Deny && c.Deny {
+	if wanted == gate.Approve && !c.Approve || wanted == gate.Deny && !c.Deny {
+		wanted = ""
+	}
+	sent := stored == nil || q.send(ctx, &answer)
+	switch {
+	case wanted != "" && !sent:
+		answer.Lines = append(answer.Lines, "Nothing is decided.")
+	case wanted != "":
 		answer.Lines = append(answer.Lines, before[wanted])
 	}
 	if v.Asked() {

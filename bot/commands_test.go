@@ -164,6 +164,9 @@ func (c *counter) told(a channels.Answer) string {
 	}
 	for _, r := range a.Rows {
 		fmt.Fprintln(&b, "* "+strings.Join(r.Lines, "\n  "))
+		if r.Link != "" {
+			fmt.Fprintf(&b, "  <%s>\n", r.Link)
+		}
 		if r.Button != nil {
 			fmt.Fprintf(&b, "  [%s: %s]\n", r.Button.Label, r.Button.Command)
 		}

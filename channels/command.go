@@ -27,7 +27,7 @@ type Command struct {
 type Answer struct {
 	Lines   []string // above everything
 	Rows    []Row
-	Card    *Card    // with its buttons: see Card.Proof
+	Card    *Card    // with its buttons, if it has any: see Card.Proof
 	Buttons []Button // below everything
 
 	Beside bool // what was pressed stays as it is, and this is shown beside it
