@@ -21,11 +21,12 @@ type Desk struct {
 	Open    gate.Conversation // takes cards
 	Closed  gate.Conversation // has been archived
 	Missing gate.Conversation // is none
+	Other   gate.Conversation // is Open by another name, if the channel is a Resolver; else zero
 
 	Begin  func() (thread string)        // somebody writes a message in Open
 	Read   func(place string) []Seen     // what is in a conversation, the oldest first
 	Remove func(ref channels.Ref)        // somebody deletes a message
-	Break  func(op string, how Breakage) // the next call of "post", "update" or "say"
+	Break  func(op string, how Breakage) // the next request that is a "post", an "update" or a "say", and none before it
 	Secret []string                      // what must never be told
 }
 
@@ -47,6 +48,7 @@ type Seen struct {
 	Text    string   // all that can be read
 	Buttons int      // that can be pressed
 	Calls   []string // whom it notifies
+	Links   []string // where a reader could be led, and what is loaded for them, as far as the desk can tell
 }
 
 // Run checks that a channel does what its interface says. Make makes a desk of its
@@ -59,7 +61,8 @@ func Run(t *testing.T, make func(*testing.T) *Desk) {
 		"a conversation that takes none":                     nowhere,
 		"a message that is gone":                             frozen,
 		"each trouble is told for what it is":                troubles,
-		"whatever an agent says calls nobody":                hostile,
+		"a place of several names":                           names,
+		"whatever an agent says calls nobody, leads nowhere": hostile,
 		"a card of any size is taken":                        large,
 		"several at the same time":                           together,
 		"a caller that leaves":                               leaves,
@@ -224,6 +227,15 @@ var Hostile = []string{
 	"@channel @here @all @everyone @ann ~town-square",
 	"<https://evil.example/|Approve here> https://evil.example [Approve](https://evil.example) ![x](https://evil.example/x.png)",
 	"*bold* _it_ ~no~ `code` ```\nfence\n``` :white_check_mark: > quote\n# header\n| a | b |",
+	"```\n@all ~town-square https://evil.example\n```\n@all <!channel> https://evil.example\n```",
+	"~~~\n@all\n~~~\n@all ![](https://evil.example/x.png)\n\n    @all\n\n<!here>",
+	strings.Repeat("`", 30) + "\n@all <!here> https://evil.example\n" + strings.Repeat("`", 31) + "\n@all",
+	"`@all` ``@all`` ` @all <!here> `` [a](https://evil.example)",
+	"＠all @all. (@channel) @here: -@ann- \\@all &#64;all &commat;all",
+	"![x](https://evil.example/x.png =500x500) [a]: https://evil.example \"t\"\n[a] [a][] <a href=\"https://evil.example\">a</a>",
+	"www.evil.example evil.example mailto:eve@evil.example ssh://evil.example mattermost://evil.example slack://open HTTPS://EVIL.EXAMPLE",
+	"| a | b |\n|---|---|\n| @all | https://evil.example |\n$$\n@all\n$$",
+	"#incident :+1: ::@all:: /approvals approve apr_01JNV4X3T2E6Q1Y5Z8A9B0C1D2",
 	"&lt;!channel&gt; &amp; \\<!channel\\>",
 	"Denied by Ann\nApprove: yes",
 }
@@ -235,21 +247,51 @@ func hostile(t *testing.T, d *Desk) {
 		c := Waiting()
 		c.Notification, c.Title, c.Intent, c.Args, c.Line, c.Warning = text, text, text, text, text, text
 		c.Tool, c.Target, c.Server, c.Risk, c.Diff, c.Dialogue = text, text, text, text, text, text
-		c.Facts = []channels.Fact{{Name: "For", Value: text}}
+		c.Refused, c.Silence, c.Facts = text, text, []channels.Fact{{Name: "For", Value: text}}
 		ref := d.post(t, d.Open, c)
-		if calls := d.seen(t, ref).Calls; len(calls) > 0 {
-			t.Errorf("%q calls %q", text, calls)
-		}
+		wantInert(t, d.seen(t, ref), text)
 		if err := d.Channel.Update(t.Context(), ref, c); err != nil {
 			t.Errorf("%q: Update = %v", text, err)
 		}
+		wantInert(t, d.seen(t, ref), text)
 		if err := d.Channel.Say(t.Context(), ref.Below(), text); err != nil {
 			t.Errorf("%q: Say = %v", text, err)
 		}
 		all := d.Read(ref.Place)
-		if calls := all[len(all)-1].Calls; len(calls) > 0 {
-			t.Errorf("said, %q calls %q", text, calls)
+		wantInert(t, all[len(all)-1], text)
+	}
+}
+
+func wantInert(t *testing.T, m Seen, text string) {
+	t.Helper()
+	if len(m.Calls) > 0 {
+		t.Errorf("%q calls %q", text, m.Calls)
+	}
+	if len(m.Links) > 0 {
+		t.Errorf("%q leads to %q", text, m.Links)
+	}
+}
+
+// names is of channels whose places have several: what is written down and what
+// presses bring must be one of them.
+func names(t *testing.T, d *Desk) {
+	r, ok := d.Channel.(channels.Resolver)
+	if !ok {
+		return
+	}
+	ref := d.post(t, d.Open, Waiting())
+	for _, called := range []gate.Conversation{d.Open, d.Other, {Place: ref.Place}} {
+		called.Thread = "a thread"
+		at, err := r.Resolve(t.Context(), called)
+		if want := (gate.Conversation{Place: ref.Place, Thread: called.Thread}); err != nil || at != want {
+			t.Errorf("%s is %+v, %v; want %+v", called.Place, at, err, want)
 		}
+	}
+	if other := d.post(t, d.Other, Waiting()); other.Place != ref.Place {
+		t.Errorf("a card for %s is in %s, want %s", d.Other.Place, other.Place, ref.Place)
+	}
+	if _, err := r.Resolve(t.Context(), d.Missing); err != nil { // else a post finds it out
+		d.wantTrouble(t, err, channels.Nowhere)
 	}
 }
 
