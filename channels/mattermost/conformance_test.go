@@ -75,6 +75,7 @@ func TestConformance(t *testing.T) {
 			Channel: channel(t, s, "https://approvals.example.com"),
 			Open:    gate.Conversation{Place: "mattermost:" + ops},
 			Closed:  gate.Conversation{Place: "mattermost:" + old},
+			Other:   gate.Conversation{Place: "mattermost:acme/ops"},
 			Missing: gate.Conversation{Place: "mattermost:c1nowhere00000000000000000"},
 			Begin:   func() string { return s.Say(ann, ops, "", "look at this") },
 			Read:    func(place string) []channeltest.Seen { return read(s, place) },
@@ -96,7 +97,7 @@ func TestConformance(t *testing.T) {
 func read(s *mattermosttest.Server, place string) (all []channeltest.Seen) {
 	for _, p := range s.Posts(strings.TrimPrefix(place, "mattermost:")) {
 		all = append(all, channeltest.Seen{
-			Ref: channels.Ref{Place: place, Message: p.ID, Thread: p.Root}, Text: p.Read(), Buttons: len(p.Buttons()), Calls: p.Notifies(),
+			Ref: channels.Ref{Place: place, Message: p.ID, Thread: p.Root}, Text: p.Read(), Buttons: len(p.Buttons()), Calls: p.Notifies(), Links: append(p.Links(), p.Images()...),
 		})
 	}
 	return all

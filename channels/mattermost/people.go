@@ -60,11 +60,11 @@ func account(u *model.User) gate.Account {
 	return gate.Member
 }
 
-// email is somebody's address as this server has verified it; empty if it has not,
-// or does not show it. Where a server does not require it, an address is only what
-// somebody has written.
+// email is somebody's address as this server has verified it; empty if it has not, or
+// does not show it. A bot is not told whether an address was verified, so it counts
+// only where the server lets nobody in without, and takes no new one before.
 func (m *Mattermost) email(ctx context.Context, u *model.User) (string, error) {
-	if u.Email == "" || !u.EmailVerified {
+	if u.Email == "" {
 		return "", nil
 	}
 	settings, err := m.serverConfig(ctx)
