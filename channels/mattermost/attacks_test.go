@@ -22,7 +22,7 @@ func TestAttacks(t *testing.T) {
 		"a planted post with a copied context": func(d *desk, ref channels.Ref) {
 			p, _ := d.s.Post(ref.Message)
 			planted := d.s.Plant(mallory, ops, p.Props)
-			d.told(ann, planted, "approve", "not valid here")
+			d.told(planted, "approve", "not valid here")
 			if !d.log.holds("a press on a copy of a card") {
 				d.t.Error("no operator learns of it")
 			}
@@ -30,10 +30,10 @@ func TestAttacks(t *testing.T) {
 		"a planted post in another conversation": func(d *desk, ref channels.Ref) {
 			d.s.AddChannel(mattermosttest.Channel{ID: "c1trap00000000000000000000", Name: "trap", Team: mattermosttest.Team, Type: "O", Members: []string{ann, mallory, mattermosttest.BotUser}})
 			p, _ := d.s.Post(ref.Message)
-			d.told(ann, d.s.Plant(mallory, "c1trap00000000000000000000", p.Props), "approve", "not valid here")
+			d.told(d.s.Plant(mallory, "c1trap00000000000000000000", p.Props), "approve", "not valid here")
 		},
 		"a planted button with a context of its own": func(d *desk, _ channels.Ref) {
-			d.told(ann, d.s.Plant(mallory, ops, map[string]any{"attachments": []any{map[string]any{"actions": []any{map[string]any{
+			d.told(d.s.Plant(mallory, ops, map[string]any{"attachments": []any{map[string]any{"actions": []any{map[string]any{
 				"id": "approve", "type": "button", "name": "Win a prize",
 				"integration": map[string]any{"url": d.url + path, "context": map[string]any{"approval": string(d.card.Approval), "action": "approve"}},
 			}}}}}), "approve", "not valid here")
@@ -46,66 +46,66 @@ func TestAttacks(t *testing.T) {
 			o := d.presses(ann, ref.Message, "approve")
 			d.one(ann, gate.Approve)
 			for range 2 {
-				if status, answer := d.sends(path, d.copied(ann, o.Trigger, ref, "approve")); status != http.StatusOK || !strings.Contains(answer, "has arrived before") {
+				if status, answer := d.sends(d.copied(o.Trigger, ref, "approve")); status != http.StatusOK || !strings.Contains(answer, "has arrived before") {
 					d.t.Errorf("replayed: %d %s", status, answer)
 				}
 			}
 		},
 		"a trigger of somebody else": func(d *desk, ref channels.Ref) {
-			if status, _ := d.sends(path, d.copied(ann, d.s.Trigger(mallory), ref, "approve")); status != http.StatusForbidden {
+			if status, _ := d.sends(d.copied(d.s.Trigger(mallory), ref, "approve")); status != http.StatusForbidden {
 				d.t.Errorf("answered %d", status)
 			}
 		},
 		"a trigger of another server": func(d *desk, ref channels.Ref) {
 			other := mattermosttest.New(d.t, mattermosttest.Config{})
 			other.AddUser(mattermosttest.User{ID: ann, Username: "ann"})
-			if status, _ := d.sends(path, d.copied(ann, other.Trigger(ann), ref, "approve")); status != http.StatusForbidden {
+			if status, _ := d.sends(d.copied(other.Trigger(ann), ref, "approve")); status != http.StatusForbidden {
 				d.t.Errorf("answered %d", status)
 			}
 		},
 		"an old trigger": func(d *desk, ref channels.Ref) {
 			old := d.s.TriggerAt(ann, time.Now().Add(-31*time.Second))
-			if status, answer := d.sends(path, d.copied(ann, old, ref, "approve")); status != http.StatusOK || !strings.Contains(answer, "took too long") {
+			if status, answer := d.sends(d.copied(old, ref, "approve")); status != http.StatusOK || !strings.Contains(answer, "took too long") {
 				d.t.Errorf("answered %d %s", status, answer)
 			}
 		},
 		"a trigger of the future": func(d *desk, ref channels.Ref) {
-			if status, answer := d.sends(path, d.copied(ann, d.s.TriggerAt(ann, time.Now().Add(time.Minute)), ref, "approve")); status != http.StatusOK || !strings.Contains(answer, "clocks") {
+			if status, answer := d.sends(d.copied(d.s.TriggerAt(ann, time.Now().Add(time.Minute)), ref, "approve")); status != http.StatusOK || !strings.Contains(answer, "clocks") {
 				d.t.Errorf("answered %d %s", status, answer)
 			}
 		},
 		"no trigger": func(d *desk, ref channels.Ref) {
-			if status, _ := d.sends(path, d.copied(ann, "", ref, "approve")); status != http.StatusForbidden {
+			if status, _ := d.sends(d.copied("", ref, "approve")); status != http.StatusForbidden {
 				d.t.Errorf("answered %d", status)
 			}
 		},
 		"another post of the same conversation": func(d *desk, ref channels.Ref) {
-			body := d.copied(ann, d.s.Trigger(ann), ref, "approve")
+			body := d.copied(d.s.Trigger(ann), ref, "approve")
 			body["post_id"] = d.s.Say(mallory, ops, "", "x")
-			if status, answer := d.sends(path, body); status != http.StatusOK || !strings.Contains(answer, "not valid here") {
+			if status, answer := d.sends(body); status != http.StatusOK || !strings.Contains(answer, "not valid here") {
 				d.t.Errorf("answered %d %s", status, answer)
 			}
 		},
 		"a post that is none": func(d *desk, ref channels.Ref) {
-			body := d.copied(ann, d.s.Trigger(ann), ref, "approve")
+			body := d.copied(d.s.Trigger(ann), ref, "approve")
 			body["post_id"] = "p1nothing00000000000000000"
-			if _, answer := d.sends(path, body); !strings.Contains(answer, "not valid here") {
+			if _, answer := d.sends(body); !strings.Contains(answer, "not valid here") {
 				d.t.Errorf("answered %s", answer)
 			}
 		},
 		"another conversation's id": func(d *desk, ref channels.Ref) {
-			body := d.copied(ann, d.s.Trigger(ann), ref, "approve")
+			body := d.copied(d.s.Trigger(ann), ref, "approve")
 			body["channel_id"] = secrets
-			if _, answer := d.sends(path, body); !strings.Contains(answer, "not valid here") {
+			if _, answer := d.sends(body); !strings.Contains(answer, "not valid here") {
 				d.t.Errorf("answered %s", answer)
 			}
 		},
 		"the context of another button": func(d *desk, ref channels.Ref) {
-			body := d.copied(ann, d.s.Trigger(ann), ref, "deny")
+			body := d.copied(d.s.Trigger(ann), ref, "deny")
 			context := maps.Clone(body["context"].(map[string]any))
 			context["action"] = "approve"
 			body["context"] = context
-			if _, answer := d.sends(path, body); !strings.Contains(answer, "not valid here") {
+			if _, answer := d.sends(body); !strings.Contains(answer, "not valid here") {
 				d.t.Errorf("answered %s", answer)
 			}
 		},
@@ -117,7 +117,7 @@ func TestAttacks(t *testing.T) {
 		},
 		"a forged dialog, through the server": func(d *desk, ref channels.Ref) {
 			d.presses(ann, ref.Message, "deny")
-			state := d.dialog(ann).State // pushed to ann's clients only
+			state := d.dialog().State // pushed to ann's clients only
 			for _, forged := range []string{"", "x.y", state + "x", strings.ToUpper(state)} {
 				a, err := d.s.Submit(d.t.Context(), mattermosttest.Submission{
 					User: mallory, Channel: ops, Dialog: mattermosttest.Dialog{URL: d.url + mattermost.DialogsPath, State: forged}, Values: map[string]any{"words": "x"},
@@ -129,7 +129,7 @@ func TestAttacks(t *testing.T) {
 		},
 		"a dialog of ann's, sent by mallory": func(d *desk, ref channels.Ref) {
 			d.presses(ann, ref.Message, "deny")
-			stolen := d.dialog(ann)
+			stolen := d.dialog()
 			a, err := d.s.Submit(d.t.Context(), mattermosttest.Submission{
 				User: mallory, Channel: ops, Dialog: stolen, Values: map[string]any{"words": "x"},
 				Mangle: func(body map[string]any) { body["user_id"] = ann },
@@ -139,9 +139,9 @@ func TestAttacks(t *testing.T) {
 			}
 		},
 		"a body that is much too large": func(d *desk, ref channels.Ref) {
-			body := d.copied(ann, d.s.Trigger(ann), ref, "approve")
+			body := d.copied(d.s.Trigger(ann), ref, "approve")
 			body["padding"] = strings.Repeat("x", 10<<20)
-			if status, _ := d.sends(path, body); status != http.StatusBadRequest {
+			if status, _ := d.sends(body); status != http.StatusBadRequest {
 				d.t.Errorf("answered %d", status)
 			}
 		},
@@ -159,7 +159,7 @@ func TestAttacks(t *testing.T) {
 			ref := d.post()
 			attack(d, ref)
 			d.nothing()
-			d.told(ann, ref.Message, "approve", "Recorded (1 of 2).")
+			d.told(ref.Message, "approve", "Recorded (1 of 2).")
 			k := d.one(ann, gate.Approve)
 			if !k.Ours || k.Ref != ref || k.Digest != d.card.Digest || k.Approval != d.card.Approval || k.Voter.Surface != "mattermost" || k.Voter.Name != "ann" {
 				t.Errorf("the click is %+v", k)
@@ -179,7 +179,7 @@ func TestForwarded(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t, mattermosttest.Config{}, func(c *mattermost.Config) { c.CallbackAllow = []string{"10.0.0.0/8"} })
 		ref := d.post()
-		if status, answer := d.sends(mattermost.ActionsPath, d.copied(ann, d.s.Trigger(ann), ref, "approve")); status != http.StatusForbidden || strings.Contains(answer, "{") {
+		if status, answer := d.sends(d.copied(d.s.Trigger(ann), ref, "approve")); status != http.StatusForbidden || strings.Contains(answer, "{") {
 			t.Errorf("answered %d %s", status, answer)
 		}
 		d.nothing()
@@ -188,14 +188,14 @@ func TestForwarded(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t, mattermosttest.Config{}, nil)
 		ref := d.post()
-		if status, answer := d.sends(mattermost.ActionsPath, d.copied(ann, d.s.Trigger(ann), ref, "approve")); status != http.StatusOK || strings.Contains(answer, "Recorded") {
+		if status, answer := d.sends(d.copied(d.s.Trigger(ann), ref, "approve")); status != http.StatusOK || strings.Contains(answer, "Recorded") {
 			t.Errorf("answered %d %s", status, answer)
 		}
 		d.nothing()
 		if n := len(d.s.Dialogs(mallory)); n != 0 {
 			t.Errorf("mallory has %d dialogs", n)
 		}
-		asked := d.dialog(ann)
+		asked := d.dialog()
 		if text := asked.Read(); !strings.Contains(text, "claude wants to run deploy") || !strings.Contains(text, "If you did not press Approve, cancel") {
 			t.Errorf("ann reads:\n%s", text)
 		}
@@ -204,7 +204,7 @@ func TestForwarded(t *testing.T) {
 		}
 		d.nothing()
 		d.presses(ann, ref.Message, "approve")
-		if a := d.submits(ann, d.dialog(ann), nil); !a.Closed {
+		if a := d.submits(d.dialog(), nil); !a.Closed {
 			t.Errorf("the genuine press: %+v", a)
 		}
 		d.one(ann, gate.Approve)

@@ -2,7 +2,6 @@ package mattermost_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -119,28 +118,29 @@ func (d *desk) presses(user, post, action string) mattermosttest.Outcome {
 	return o
 }
 
-// told presses a button and wants to be told something, with 200.
-func (d *desk) told(user, post, action, want string) {
+// told has ann press a button, who is told something, with 200.
+func (d *desk) told(post, action, want string) {
 	d.t.Helper()
-	o := d.presses(user, post, action)
+	o := d.presses(ann, post, action)
 	if o.Status != http.StatusOK || len(o.Ephemerals) != 1 || !strings.Contains(o.Ephemerals[0], want) {
-		d.t.Errorf("%s presses %s and is told %d %q, want %q", user, action, o.Status, o.Ephemerals, want)
+		d.t.Errorf("ann presses %s and is told %d %q, want %q", action, o.Status, o.Ephemerals, want)
 	}
 }
 
-// dialog is the one that is open for somebody.
-func (d *desk) dialog(user string) mattermosttest.Dialog {
+// dialog is the one that ann has open.
+func (d *desk) dialog() mattermosttest.Dialog {
 	d.t.Helper()
-	all := d.s.Dialogs(user)
+	all := d.s.Dialogs(ann)
 	if len(all) != 1 {
-		d.t.Fatalf("%d dialogs are open for %s", len(all), user)
+		d.t.Fatalf("ann has %d dialogs open", len(all))
 	}
 	return all[0]
 }
 
-func (d *desk) submits(user string, dialog mattermosttest.Dialog, values map[string]any) mattermosttest.Answered {
+// submits has ann send a dialog off.
+func (d *desk) submits(dialog mattermosttest.Dialog, values map[string]any) mattermosttest.Answered {
 	d.t.Helper()
-	a, err := d.s.Submit(d.t.Context(), mattermosttest.Submission{User: user, Dialog: dialog, Values: values})
+	a, err := d.s.Submit(d.t.Context(), mattermosttest.Submission{User: ann, Dialog: dialog, Values: values})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -174,26 +174,26 @@ func (d *desk) one(user string, choice gate.Choice) channels.Click {
 	return all[0]
 }
 
-// sends sends something that did not come from Mattermost.
-func (d *desk) sends(path string, body map[string]any) (status int, answer string) {
+// sends sends what looks like a press, but does not come from Mattermost.
+func (d *desk) sends(body map[string]any) (status int, answer string) {
 	d.t.Helper()
-	status, raw, err := d.s.Forge(d.t.Context(), d.url+path, body)
+	status, raw, err := d.s.Forge(d.t.Context(), d.url+mattermost.ActionsPath, body)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	return status, string(raw)
 }
 
-// copied is what a press of somebody brings, as everybody in the conversation could
+// copied is what a press of ann's brings, as everybody in the conversation could
 // write it.
-func (d *desk) copied(user, trigger string, ref channels.Ref, action string) map[string]any {
+func (d *desk) copied(trigger string, ref channels.Ref, action string) map[string]any {
 	d.t.Helper()
 	p, ok := d.s.Post(ref.Message)
 	if !ok {
 		d.t.Fatal("no such post")
 	}
 	return map[string]any{
-		"user_id": user, "user_name": "x", "channel_id": ops, "post_id": ref.Message, "trigger_id": trigger, "type": "button", "context": p.Context(action),
+		"user_id": ann, "user_name": "x", "channel_id": ops, "post_id": ref.Message, "trigger_id": trigger, "type": "button", "context": p.Context(action),
 	}
 }
 
@@ -238,16 +238,4 @@ func (l *logged) holds(s string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Contains(l.text.String(), s)
-}
-
-// said is the error of a dialog's answer.
-func said(t testing.TB, raw string) (text string) {
-	t.Helper()
-	var a struct {
-		Error string `json:"error"`
-	}
-	if err := json.Unmarshal([]byte(raw), &a); err != nil {
-		t.Fatalf("%q: %v", raw, err)
-	}
-	return a.Error
 }

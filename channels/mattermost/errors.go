@@ -1,11 +1,10 @@
 package mattermost
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -61,22 +60,24 @@ func failed(op string, resp *model.Response, err error) *channels.Error {
 	if err == nil {
 		err = errNeither
 	}
-	e := &channels.Error{Op: op, Err: short(err)}
+	e := &channels.Error{Op: op, Err: short(resp, err)}
 	e.Trouble, e.After = meaning(op, resp, err)
 	return e
 }
 
 // short leaves out what a log has no use for: the library repeats itself, and quotes
 // pages of proxies.
-func short(err error) error {
+func short(resp *model.Response, err error) error {
 	refused, ok := errors.AsType[*model.AppError](err)
-	if !ok || refused == nil {
-		return err
-	}
-	if refused.Id == unreadable {
+	switch {
+	case ok && refused != nil && refused.Id == unreadable:
 		return errors.New("what answers is not Mattermost; a proxy or a login page may be in between")
+	case ok && refused != nil:
+		return fmt.Errorf("%s (%s)", gate.Clean(refused.Message), gate.Clean(refused.Id))
+	case resp != nil && !errors.Is(err, errNeither):
+		return fmt.Errorf("HTTP %d, and not in Mattermost's words; a proxy may be in between", resp.StatusCode)
 	}
-	return errors.New(gate.Clean(refused.Message) + " (" + gate.Clean(refused.Id) + ")")
+	return err
 }
 
 // unreadable is what the library makes of an answer that is no JSON.
@@ -164,19 +165,4 @@ func noThread(err error) bool {
 		return true
 	}
 	return false
-}
-
-// cause is what went wrong, for people: no address, no token.
-func cause(err error) string {
-	for {
-		u, ok := errors.AsType[*url.Error](err)
-		if !ok {
-			break
-		}
-		err = u.Err
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
-	}
-	return short(err).Error()
 }

@@ -107,7 +107,7 @@ func (m *Mattermost) Post(ctx context.Context, to gate.Conversation, c *channels
 	}
 	var ref channels.Ref
 	err = m.deliver(ctx, "mattermost.Post", where, c, func(draw drawing) (*model.Response, error) {
-		p := &model.Post{ChannelId: where, RootId: to.Thread, PendingPostId: pending(c, where, draw.minimal)}
+		p := &model.Post{ChannelId: where, RootId: to.Thread, PendingPostId: pending(c, where+" "+to.Thread, draw.minimal)}
 		p.Message, p.Props = draw.message, draw.props
 		posted, resp, err := m.api().CreatePost(ctx, p)
 		if err == nil && (posted == nil || posted.Id == "") {
@@ -122,9 +122,9 @@ func (m *Mattermost) Post(ctx context.Context, to gate.Conversation, c *channels
 }
 
 // pending names a post before it is one.
-func pending(c *channels.Card, channel string, minimal bool) string {
+func pending(c *channels.Card, where string, minimal bool) string {
 	h := sha256.New()
-	fmt.Fprintln(h, c.Approval, channel, c.Rev, c.Digest.Hex(), minimal)
+	fmt.Fprintln(h, c.Approval, where, c.Rev, c.Digest.Hex(), minimal)
 	return strings.ToLower(base32.StdEncoding.EncodeToString(h.Sum(nil)))[:26]
 }
 

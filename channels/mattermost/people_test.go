@@ -24,7 +24,7 @@ func TestHas(t *testing.T) {
 	s.AddGroup(mattermosttest.Group{ID: "g1gone0000000000000000000a", Name: "gone", Source: "custom", Members: []string{ann}, Deleted: true})
 	s.AddGroup(mattermosttest.Group{ID: "g1ldap0000000000000000000a", Name: "ldap", Source: "ldap", Members: []string{ann}})
 	s.AddChannel(mattermosttest.Channel{ID: "c1sre000000000000000000000", Name: "sre", Team: mattermosttest.Team, Type: "P", Members: []string{ann, mattermosttest.BotUser}})
-	m := channel(t, s, "https://approvals.example.com")
+	m := channel(t, s)
 	for name, tt := range map[string]struct {
 		in    gate.Roster
 		voter string
@@ -64,7 +64,7 @@ func TestMembersOfManyPages(t *testing.T) {
 		crowd.Members, want = append(crowd.Members, u), append(want, "mattermost:"+u)
 	}
 	s.AddChannel(crowd)
-	m := channel(t, s, "https://approvals.example.com")
+	m := channel(t, s)
 	got, err := m.Members(t.Context(), members("acme/crowd"))
 	slices.Sort(got)
 	slices.Sort(want)
@@ -77,7 +77,7 @@ func TestMembersOfManyPages(t *testing.T) {
 func TestPin(t *testing.T) {
 	t.Parallel()
 	s := server(t, mattermosttest.Config{})
-	m := channel(t, s, "https://approvals.example.com")
+	m := channel(t, s)
 	s.FailNext("users_by_name", mattermosttest.Reset)
 	if got, err := m.Pin(t.Context(), []string{"ann"}); gate.KindOf(err) != gate.Unavailable || len(got) > 0 {
 		t.Errorf("Mattermost does not answer: %v, %v", got, err)
@@ -97,7 +97,7 @@ func TestPin(t *testing.T) {
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	s := server(t, mattermosttest.Config{})
-	m := channel(t, s, "https://approvals.example.com")
+	m := channel(t, s)
 	resolve := func(place string) (string, channels.Trouble) {
 		c, err := m.Resolve(t.Context(), gate.Conversation{Place: "mattermost:" + place, Thread: "x"})
 		trouble, _ := channels.TroubleOf(err)
@@ -177,7 +177,7 @@ func TestReadable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := server(t, mattermosttest.Config{Licensed: tt.licensed})
-			m := channel(t, s, "https://approvals.example.com")
+			m := channel(t, s)
 			if tt.break_ != nil {
 				tt.break_(s)
 			}
@@ -216,7 +216,7 @@ func TestConnect(t *testing.T) {
 			if tt.break_ != nil {
 				tt.break_(s)
 			}
-			self, err := channel(t, s, "https://approvals.example.com").Connect(t.Context())
+			self, err := channel(t, s).Connect(t.Context())
 			if (err == nil) != (tt.kind == 0) || err != nil && (gate.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.says)) {
 				t.Fatalf("Connect = %v, of kind %v", err, gate.KindOf(err))
 			}
@@ -234,7 +234,7 @@ func TestConnect(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	s := server(t, mattermosttest.Config{})
-	m := channel(t, s, "https://approvals.example.com")
+	m := channel(t, s)
 	s.Revoke()
 	if trouble, _ := channels.TroubleOf(m.Probe(t.Context())); trouble != channels.Out {
 		t.Fatalf("with a revoked token it is trouble %d", trouble)

@@ -22,7 +22,7 @@ func TestPresses(t *testing.T) {
 	words := func(s string) map[string]any { return map[string]any{"words": s} }
 	for name, test := range map[string]func(d *desk){
 		"Approve decides at once where only Mattermost can have sent it": func(d *desk) {
-			d.told(ann, d.post().Message, "approve", "Recorded (1 of 2).")
+			d.told(d.post().Message, "approve", "Recorded (1 of 2).")
 			if k := d.one(ann, gate.Approve); k.Scope != "" {
 				d.t.Errorf("for %q", k.Scope)
 			}
@@ -34,11 +34,11 @@ func TestPresses(t *testing.T) {
 				d.t.Errorf("told %d %q", o.Status, o.Ephemerals)
 			}
 			d.nothing()
-			asked := d.dialog(ann)
+			asked := d.dialog()
 			if text := asked.Read(); !strings.Contains(text, "# Approve?") || !strings.Contains(text, "I have read the arguments.") || !strings.Contains(text, "[Approve] [Cancel]") {
 				d.t.Errorf("it reads:\n%s", text)
 			}
-			if a := d.submits(ann, asked, nil); !a.Closed {
+			if a := d.submits(asked, nil); !a.Closed {
 				d.t.Errorf("%+v", a)
 			}
 			d.one(ann, gate.Approve)
@@ -53,11 +53,11 @@ func TestPresses(t *testing.T) {
 				d.t.Fatal(o, err)
 			}
 			d.nothing()
-			asked := d.dialog(ann)
+			asked := d.dialog()
 			if text := asked.Read(); !strings.Contains(text, "only while this session lasts") || !strings.Contains(text, "`` deploy on `prod` ``") {
 				d.t.Errorf("it reads:\n%s", text)
 			}
-			d.submits(ann, asked, nil)
+			d.submits(asked, nil)
 			if k := d.one(ann, gate.Approve); k.Scope != gate.Session {
 				d.t.Errorf("for %q", k.Scope)
 			}
@@ -68,7 +68,7 @@ func TestPresses(t *testing.T) {
 			if err != nil || o.Status != http.StatusOK {
 				d.t.Fatal(o, err)
 			}
-			d.submits(ann, d.dialog(ann), nil)
+			d.submits(d.dialog(), nil)
 			if k := d.one(ann, gate.Approve); k.Scope != gate.Always {
 				d.t.Errorf("for %q", k.Scope)
 			}
@@ -76,8 +76,8 @@ func TestPresses(t *testing.T) {
 		"Deny asks for a reason in a dialog": func(d *desk) {
 			ref := d.post()
 			d.presses(ann, ref.Message, "deny")
-			asked := d.dialog(ann)
-			d.submits(ann, asked, map[string]any{"chosen": "Wrong target", "words": " it is prod "})
+			asked := d.dialog()
+			d.submits(asked, map[string]any{"chosen": "Wrong target", "words": " it is prod "})
 			k := d.one(ann, gate.Deny)
 			if k.Reason != "Wrong target: it is prod" || !k.Ours || k.Ref != ref || k.Digest != d.card.Digest || k.Nonce == "" {
 				d.t.Errorf("%+v", k)
@@ -86,7 +86,7 @@ func TestPresses(t *testing.T) {
 		"a reason that a rule wants is asked for until it is there": func(d *desk) {
 			d.card.ReasonRequired = true
 			d.presses(ann, d.post().Message, "deny")
-			asked := d.dialog(ann)
+			asked := d.dialog()
 			for _, tt := range []struct {
 				values map[string]any
 				at     string
@@ -99,23 +99,23 @@ func TestPresses(t *testing.T) {
 				{map[string]any{"words": 7}, "words"},
 				{words(strings.Repeat("x", 461)), "words"},
 			} {
-				if a := d.submits(ann, asked, tt.values); a.Status != http.StatusOK || a.Closed || a.Errors[tt.at] == "" {
+				if a := d.submits(asked, tt.values); a.Status != http.StatusOK || a.Closed || a.Errors[tt.at] == "" {
 					d.t.Errorf("%v: %+v", tt.values, a)
 				}
 				d.nothing()
 			}
-			d.submits(ann, asked, map[string]any{"chosen": "Not now"})
+			d.submits(asked, map[string]any{"chosen": "Not now"})
 			if k := d.one(ann, gate.Deny); k.Reason != "Not now" {
 				d.t.Errorf("for %q", k.Reason)
 			}
 		},
 		"Ask takes a question": func(d *desk) {
 			d.presses(ann, d.post().Message, "ask")
-			asked := d.dialog(ann)
-			if a := d.submits(ann, asked, words(" ")); a.Errors["words"] == "" {
+			asked := d.dialog()
+			if a := d.submits(asked, words(" ")); a.Errors["words"] == "" {
 				d.t.Errorf("nothing was asked: %+v", a)
 			}
-			d.submits(ann, asked, words("which one?"))
+			d.submits(asked, words("which one?"))
 			if k := d.one(ann, gate.NeedContext); k.Reason != "which one?" {
 				d.t.Errorf("asked %q", k.Reason)
 			}
@@ -123,24 +123,24 @@ func TestPresses(t *testing.T) {
 		"Answer shows the question": func(d *desk) {
 			d.card.Ask, d.card.Answer, d.card.Dialogue = false, true, `Bo asks: "which @all?"`
 			d.presses(ann, d.post().Message, "answer")
-			asked := d.dialog(ann)
+			asked := d.dialog()
 			if !strings.Contains(asked.Read(), "`Bo asks: \"which @all?\"`") {
 				d.t.Errorf("it reads:\n%s", asked.Read())
 			}
-			d.submits(ann, asked, words("the old one"))
+			d.submits(asked, words("the old one"))
 			if k := d.one(ann, channels.Reply); k.Reason != "the old one" {
 				d.t.Errorf("answered %q", k.Reason)
 			}
 		},
 		"Take back needs no second look": func(d *desk) {
 			d.card.Approve, d.card.Deny, d.card.Ask, d.card.TakeBack = false, false, false, true
-			d.told(ann, d.post().Message, "takeback", "Recorded")
+			d.told(d.post().Message, "takeback", "Recorded")
 			d.one(ann, gate.Deny)
 		},
 		"Show all shows what is not long to the presser alone": func(d *desk) {
 			d.card.Args = strings.Repeat("@all `x` ", 600) + "the end"
 			before := len(d.s.Posts(ops))
-			d.told(ann, d.post().Message, "full", "the end")
+			d.told(d.post().Message, "full", "the end")
 			if n := len(d.s.Posts(ops)) - before; n != 1 {
 				d.t.Errorf("%d more posts than the card", n-1)
 			}
@@ -150,7 +150,7 @@ func TestPresses(t *testing.T) {
 			line := "→\"ä\\" + strings.Repeat("🙂<x>&", 40) + "\n"
 			d.card.Args = strings.Repeat(line, 800)
 			ref := d.post()
-			d.told(ann, ref.Message, "full", "below the card")
+			d.told(ref.Message, "full", "below the card")
 			var text strings.Builder
 			for _, p := range d.s.Posts(ops) {
 				if p.ID == ref.Message {
@@ -172,57 +172,57 @@ func TestPresses(t *testing.T) {
 		"what cannot be pressed any more says how it stands": func(d *desk) {
 			ref := d.post()
 			d.card.Deny, d.card.Line = false, "Approved by Bo 12:30 UTC"
-			d.told(ann, ref.Message, "deny", "Approved by Bo")
+			d.told(ref.Message, "deny", "Approved by Bo")
 			d.nothing()
 		},
 		"an approval that comes too late is judged by the gate": func(d *desk) {
 			ref := d.post()
 			d.card.Approve = false
 			d.refuse = &gate.Error{Kind: gate.Conflict, Reason: gate.ReasonAlreadyDecided, Public: "Bo already approved this at 12:30 UTC."}
-			d.told(ann, ref.Message, "approve", "Bo already approved this")
+			d.told(ref.Message, "approve", "Bo already approved this")
 		},
 		"a refusal shows nothing of what somebody else wrote as more than words": func(d *desk) {
 			ref := d.post()
 			d.refuse = &gate.Error{Kind: gate.Conflict, Public: `Denied by Bo: "@all [x](https://evil.example)"`}
-			d.told(ann, ref.Message, "approve", "`Denied by Bo: \"@all [x](https://evil.example)\"`")
+			d.told(ref.Message, "approve", "`Denied by Bo: \"@all [x](https://evil.example)\"`")
 		},
 		"without a store nothing is decided, and the presser knows": func(d *desk) {
 			ref := d.post()
 			d.kept.away = true
-			d.told(ann, ref.Message, "approve", "Could not record your answer (store down). Nothing was decided; press again.")
+			d.told(ref.Message, "approve", "Could not record your answer (store down). Nothing was decided; press again.")
 			d.nothing()
 			d.kept.away = false
-			d.told(ann, ref.Message, "approve", "Recorded")
+			d.told(ref.Message, "approve", "Recorded")
 			d.one(ann, gate.Approve)
 			d.away = storeDown()
-			d.told(ann, ref.Message, "deny", "store down")
+			d.told(ref.Message, "deny", "store down")
 			d.nothing()
 		},
 		"without a store a dialog stays and says so, and can be sent again": func(d *desk) {
 			d.presses(ann, d.post().Message, "deny")
-			asked := d.dialog(ann)
+			asked := d.dialog()
 			d.kept.away = true
-			if a := d.submits(ann, asked, nil); a.Closed || !strings.Contains(a.Error, "store down") {
+			if a := d.submits(asked, nil); a.Closed || !strings.Contains(a.Error, "store down") {
 				d.t.Errorf("%+v", a)
 			}
 			d.nothing()
 			d.kept.away = false
-			d.submits(ann, asked, nil)
+			d.submits(asked, nil)
 			d.one(ann, gate.Deny)
 		},
 		"a dialog is good for once": func(d *desk) {
 			d.presses(ann, d.post().Message, "deny")
-			asked := d.dialog(ann)
-			d.submits(ann, asked, nil)
+			asked := d.dialog()
+			d.submits(asked, nil)
 			d.one(ann, gate.Deny)
-			if a := d.submits(ann, asked, nil); !strings.Contains(a.Error, "was sent before") {
+			if a := d.submits(asked, nil); !strings.Contains(a.Error, "was sent before") {
 				d.t.Errorf("%+v", a)
 			}
 			d.nothing()
 		},
 		"a dialog that is cancelled decides nothing": func(d *desk) {
 			d.presses(ann, d.post().Message, "deny")
-			a, err := d.s.Submit(d.t.Context(), mattermosttest.Submission{User: ann, Dialog: d.dialog(ann), Cancel: true, Mangle: func(map[string]any) {}})
+			a, err := d.s.Submit(d.t.Context(), mattermosttest.Submission{User: ann, Dialog: d.dialog(), Cancel: true, Mangle: func(map[string]any) {}})
 			if err != nil || a.AnswerStatus != http.StatusOK {
 				d.t.Errorf("%+v, %v", a, err)
 			}
@@ -231,31 +231,31 @@ func TestPresses(t *testing.T) {
 		"what the gate refuses a dialog says, and stays": func(d *desk) {
 			d.presses(ann, d.post().Message, "deny")
 			d.refuse = &gate.Error{Kind: gate.Conflict, Reason: gate.ReasonExpired, Public: "This expired 12 s ago; nothing ran."}
-			if a := d.submits(ann, d.dialog(ann), nil); a.Closed || a.Error != "This expired 12 s ago; nothing ran." {
+			if a := d.submits(d.dialog(), nil); a.Closed || a.Error != "This expired 12 s ago; nothing ran." {
 				d.t.Errorf("%+v", a)
 			}
 		},
 		"who cannot be looked up decides nothing": func(d *desk) {
 			ref := d.post()
 			d.s.FailNext("user", mattermosttest.HTMLPage(502))
-			d.told(ann, ref.Message, "approve", "Could not look up who may decide. Nothing was decided; press again.")
+			d.told(ref.Message, "approve", "Could not look up who may decide. Nothing was decided; press again.")
 			d.nothing()
 		},
 		"a post that cannot be read is not said to be ours": func(d *desk) {
 			ref := d.post()
 			d.s.FailNext("get_post", mattermosttest.TooMany(time.Second))
-			d.told(ann, ref.Message, "approve", "Recorded")
+			d.told(ref.Message, "approve", "Recorded")
 			if k := d.one(ann, gate.Approve); k.Ours {
 				d.t.Error("it is")
 			}
 		},
 		"a dialog that cannot be opened is said": func(d *desk) {
 			d.s.FailNext("open_dialog", mattermosttest.HTMLPage(502))
-			d.told(ann, d.post().Message, "deny", "could not be opened, and nothing was decided")
+			d.told(d.post().Message, "deny", "could not be opened, and nothing was decided")
 		},
 		"after the server's key has changed presses are known again": func(d *desk) {
 			ref := d.post()
-			d.told(ann, ref.Message, "approve", "Recorded")
+			d.told(ref.Message, "approve", "Recorded")
 			d.s.RotateKey()
 			if o := d.presses(ann, ref.Message, "approve"); o.AnswerStatus != http.StatusForbidden {
 				d.t.Errorf("within a minute: %+v", o)
@@ -270,7 +270,7 @@ func TestPresses(t *testing.T) {
 			if err != nil {
 				d.t.Fatal(err)
 			}
-			d.told(ann, ref.Message, "approve", "Recorded")
+			d.told(ref.Message, "approve", "Recorded")
 			if k := d.one(ann, gate.Approve); k.Ref != ref || k.Ref.Thread != root {
 				d.t.Errorf("%+v", k.Ref)
 			}
@@ -280,7 +280,7 @@ func TestPresses(t *testing.T) {
 			if err != nil {
 				d.t.Fatal(err)
 			}
-			d.told(ann, ref.Message, "approve", "Recorded")
+			d.told(ref.Message, "approve", "Recorded")
 			if k := d.one(ann, gate.Approve); k.Ref != ref {
 				d.t.Errorf("%+v", k.Ref)
 			}
@@ -300,10 +300,10 @@ func TestTheKeyIsRenewed(t *testing.T) {
 		d := inBubble(t)
 		d.card.TakeBack = true
 		ref := d.post()
-		d.told(ann, ref.Message, "takeback", "Recorded")
+		d.told(ref.Message, "takeback", "Recorded")
 		d.s.RotateKey()
 		<-time.After(time.Minute + time.Second)
-		d.told(ann, ref.Message, "takeback", "Recorded")
+		d.told(ref.Message, "takeback", "Recorded")
 	})
 }
 
@@ -313,9 +313,9 @@ func TestADialogIsOpenForHalfAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := inBubble(t)
 		d.presses(ann, d.post().Message, "deny")
-		asked := d.dialog(ann)
+		asked := d.dialog()
 		<-time.After(30*time.Minute + time.Second)
-		if a := d.submits(ann, asked, nil); !strings.Contains(a.Error, "open for more than 30 minutes") {
+		if a := d.submits(asked, nil); !strings.Contains(a.Error, "open for more than 30 minutes") {
 			t.Errorf("%+v", a)
 		}
 		d.nothing()
@@ -329,9 +329,9 @@ func TestUnverified(t *testing.T) {
 	off := false
 	d := newDesk(t, mattermosttest.Config{}, func(c *mattermost.Config) { known(c); c.VerifyTriggers = &off })
 	ref := d.post()
-	d.told(ann, ref.Message, "approve", "Recorded")
+	d.told(ref.Message, "approve", "Recorded")
 	d.one(ann, gate.Approve)
-	if status, _ := d.sends(mattermost.ActionsPath, d.copied(ann, "anything", ref, "approve")); status != http.StatusOK {
+	if status, _ := d.sends(d.copied("anything", ref, "approve")); status != http.StatusOK {
 		t.Errorf("answered %d", status)
 	}
 	d.one(ann, gate.Approve)
