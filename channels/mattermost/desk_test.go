@@ -25,6 +25,7 @@ type desk struct {
 	s    *mattermosttest.Server
 	m    *mattermost.Mattermost
 	url  string
+	mux  *http.ServeMux
 	kept once
 	log  logged
 
@@ -60,7 +61,7 @@ func inBubble(t testing.TB) *desk {
 
 func deskOn(t testing.TB, c mattermosttest.Config, change func(*mattermost.Config), mux *http.ServeMux, srv *httptest.Server) *desk {
 	t.Helper()
-	d := &desk{t: t, s: server(t, c), card: channeltest.Waiting()}
+	d := &desk{t: t, s: server(t, c), mux: mux, card: channeltest.Waiting()}
 	config := mattermost.Config{URL: d.s.URL(), Token: secret.New(mattermosttest.BotToken), CallbackURL: srv.URL}
 	if change != nil {
 		change(&config)
@@ -220,6 +221,12 @@ func (o *once) Once(_ context.Context, what string, within time.Duration) (bool,
 	first := !o.used[what]
 	o.used[what] = true
 	return first, nil
+}
+
+func (o *once) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.used = nil
 }
 
 // logged is a log.
