@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/channels"
-	"github.com/approvalbot/approvalbot/channels/slack"
 	"github.com/approvalbot/approvalbot/cmd/approvalbot/config"
 	"github.com/approvalbot/approvalbot/gate"
 )
@@ -23,89 +24,76 @@ type chats struct {
 	routes  map[string]http.Handler
 	settle  func() // waits for what was pressed to be decided and answered
 	notices func(context.Context) []string
+	policy  func(context.Context) // does what another policy takes
 }
 
 // connectFor is how long a start waits for a chat to say whether its token is good.
 const connectFor = 15 * time.Second
 
 func newChats(ctx context.Context, cfg *config.Loaded, st opened, g *gate.Gate, replica string, log *slog.Logger) (*chats, error) {
-	c := &chats{routes: map[string]http.Handler{}, settle: func() {}, notices: func(context.Context) []string { return nil }}
-	if cfg.Slack == nil {
+	c := &chats{
+		routes: map[string]http.Handler{}, settle: func() {},
+		notices: func(context.Context) []string { return nil }, policy: func(context.Context) {},
+	}
+	if cfg.Slack == nil && cfg.Mattermost == nil {
 		return c, nil
 	}
-	if err := meetSlack(ctx, cfg.Slack, log); err != nil {
+	if err := meet(ctx, cfg, log); err != nil {
 		return nil, err
 	}
-	cfg.Slack.Log = log
-	draw := drawer(g, cfg.PublicURL)
-	outages := &bot.Outages{List: st.List, Posted: st.Posted, Log: log}
-	clicks := &bot.Clicks{Gate: g, Cards: st, Private: &bot.PrivateCards{Gate: g, Keys: cfg.Keyring, Card: draw}, Log: log}
-	desk := &roads{
-		press: clicks.Press, card: reader(g, draw), kept: st, outages: outages, log: log,
-		commands: &bot.Commands{Gate: g, Clicks: clicks, Notes: map[string]string{cfg.Slack.Name(): slack.CommandNote}, Log: log},
-		dispatcher: &bot.Dispatcher{
-			Cards: st, Gate: g, Channels: map[string]channels.Channel{cfg.Slack.Name(): cfg.Slack},
-			Route: router(cfg.Review), Direct: direct, Operators: places(cfg.Operators), Outages: outages,
-			Card: draw, Replica: replica, Log: log,
-		},
+	r := newRoads(cfg, st, g, replica, log)
+	c.notices = r.outages.Notices
+	c.parts = append(c.parts, part{"dispatcher", forever(r.dispatcher.Run)})
+	if cfg.Slack != nil {
+		c.slack(cfg, r)
 	}
-	c.notices = outages.Notices
-	c.parts = append(c.parts, part{"dispatcher", forever(desk.dispatcher.Run)})
-	c.slack(cfg, desk)
+	if cfg.Mattermost != nil {
+		c.mattermost(ctx, cfg, r)
+	}
 	return c, nil
+}
+
+// meet asks every chat who the bot is there, and refuses a start that an operator
+// must mend.
+func meet(ctx context.Context, cfg *config.Loaded, log *slog.Logger) error {
+	var all errgroup.Group
+	if cfg.Slack != nil {
+		cfg.Slack.Log = log
+		all.Go(func() error { return meetSlack(ctx, cfg.Slack, log) })
+	}
+	if cfg.Mattermost != nil {
+		cfg.Mattermost.Log, cfg.Mattermost.Keys = log, cfg.Keyring
+		all.Go(func() error { return meetMattermost(ctx, cfg, log) })
+	}
+	return all.Wait()
 }
 
 // roads lead from chats into the house.
 type roads struct {
-	press      channels.ClickFunc
+	clicks     *bot.Clicks
 	card       func(context.Context, gate.ID) (*channels.Card, error)
 	commands   *bot.Commands
 	dispatcher *bot.Dispatcher
 	outages    *bot.Outages
-	kept       gate.Presses
+	store      opened
+	gate       *gate.Gate
 	log        *slog.Logger
 }
 
-// slack adds what receives from Slack: over HTTP if there is a signing secret, else
-// over sockets.
-func (c *chats) slack(cfg *config.Loaded, r *roads) {
-	name, key := cfg.Slack.Name(), cfg.Channels.Slack.SigningSecret
-	commands := &slack.Commands{Slack: cfg.Slack, Run: r.commands.Run, Home: cfg.Channels.Slack.Home, SigningSecret: key, Log: r.log}
-	presses := &slack.Presses{
-		Slack: cfg.Slack, Press: r.press, Private: r.commands.Press, Commands: commands, Kept: r.kept, SigningSecret: key, Log: r.log,
-		Card: r.card,
+func newRoads(cfg *config.Loaded, st opened, g *gate.Gate, replica string, log *slog.Logger) *roads {
+	draw := drawer(g, cfg.PublicURL)
+	r := &roads{card: reader(g, draw), store: st, gate: g, log: log}
+	r.outages = &bot.Outages{List: st.List, Posted: st.Posted, Log: log}
+	r.clicks = &bot.Clicks{Gate: g, Cards: st, Private: &bot.PrivateCards{Gate: g, Keys: cfg.Keyring, Card: draw}, Log: log}
+	r.commands = &bot.Commands{Gate: g, Clicks: r.clicks, Notes: map[string]string{}, Log: log}
+	r.commands.Stored = map[string]func(context.Context, gate.ID, gate.Voter) (string, error){}
+	r.commands.Links = map[string]func(context.Context, gate.ID) string{}
+	r.dispatcher = &bot.Dispatcher{
+		Cards: st, Gate: g, Channels: map[string]channels.Channel{},
+		Route: router(cfg.Review), Direct: direct, Operators: places(cfg.Operators), Outages: r.outages,
+		Card: draw, Replica: replica, Log: log,
 	}
-	events := &slack.Events{
-		Slack: cfg.Slack, SigningSecret: key, Log: r.log,
-		Out: func(why string) { r.outages.Out(name, why) }, Left: r.dispatcher.Left, Renamed: r.dispatcher.Renamed, Home: commands.OpenedHome,
-	}
-	c.parts = append(c.parts, part{"presses", forever(presses.Run)})
-	c.settle = func() { events.Wait(); presses.Wait(); commands.Wait() } // what each may begin comes after it
-	if key.Set() {
-		c.routes["/slack/interactions"], c.routes["/slack/commands"], c.routes["/slack/events"] = presses, commands, events
-		return
-	}
-	socket := &slack.Socket{
-		Slack: cfg.Slack, To: slack.Receivers{Interactive: presses.Receive, Command: commands.Receive, Event: events.Receive}, Log: r.log,
-		Down: func(why string) { r.outages.Deaf(name, why) },
-	}
-	c.parts = append(c.parts, part{"slack socket", forever(socket.Run)})
-}
-
-// meetSlack refuses a start that an operator must mend. A Slack that does not
-// answer is an outage: the server starts, and waits for it.
-func meetSlack(ctx context.Context, s *slack.Slack, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, connectFor)
-	defer cancel()
-	self, err := s.Connect(ctx)
-	switch {
-	case err == nil:
-		log.InfoContext(ctx, "connected to Slack", "team", self.Team, "team_name", self.TeamName, "bot", self.User, "app", self.App, "scopes", self.Scopes)
-	case gate.KindOf(err) == gate.Unavailable:
-		log.WarnContext(ctx, "Slack does not answer; cards wait until it does", "err", err)
-		return nil
-	}
-	return err
+	return r
 }
 
 // places are conversations by channel, in the order of the channels' names.
@@ -117,7 +105,8 @@ func places(of map[string]string) (all []gate.Conversation) {
 }
 
 // router says where a card may go: an inline one to where its call came from, then
-// any to where its rule says, or else to review.
+// any to where its rule says, or else to review. Of these the first that is in a chat
+// of its approvers comes first.
 func router(review map[string]string) func(*gate.View) []gate.Conversation {
 	stays := places(review)
 	return func(v *gate.View) (all []gate.Conversation) {
@@ -125,14 +114,40 @@ func router(review map[string]string) func(*gate.View) []gate.Conversation {
 			all = append(all, v.Origin)
 		}
 		if v.Rule != nil {
-			all = append(all, v.Rule.Conversations...)
+			all = append(all, nearest(v.Rule, v.Rule.Conversations)...)
 		}
-		return append(all, stays...)
+		return append(all, nearest(v.Rule, stays)...)
 	}
+}
+
+// nearest is conversations in the order in which they are tried: those in chats that
+// approvers are on before the others.
+func nearest(rule *gate.Rule, all []gate.Conversation) []gate.Conversation {
+	var on []string
+	if rule != nil {
+		for _, g := range rule.Groups {
+			on = append(on, g.Platforms()...)
+		}
+	}
+	far := func(c gate.Conversation) int {
+		if name, _, _ := strings.Cut(c.Place, ":"); slices.Contains(on, name) {
+			return 0
+		}
+		return 1
+	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b gate.Conversation) int { return far(a) - far(b) })
+	return all
 }
 
 // maxDirect is how many approvers are written to where no conversation takes a card.
 const maxDirect = 10
+
+// directly is how the direct messages with an account of a chat are called.
+var directly = map[string]func(account string) string{
+	gate.Slack:      func(id string) string { return id[strings.LastIndexByte(id, '/')+1:] },
+	gate.Mattermost: func(id string) string { return "@" + id },
+}
 
 // direct are direct messages to those who may approve, as far as anybody knows.
 func direct(ctx context.Context, v *gate.View) (all []gate.Conversation) {
@@ -140,10 +155,12 @@ func direct(ctx context.Context, v *gate.View) (all []gate.Conversation) {
 		return nil
 	}
 	for _, g := range v.Rule.Groups {
-		for _, id := range g.Accounts(ctx, gate.Slack) {
-			to := gate.Conversation{Place: gate.Slack + ":" + id[strings.LastIndexByte(id, '/')+1:]}
-			if len(all) < maxDirect && !slices.Contains(all, to) {
-				all = append(all, to)
+		for _, chat := range g.Platforms() {
+			for _, id := range g.Accounts(ctx, chat) {
+				to := gate.Conversation{Place: chat + ":" + directly[chat](id)}
+				if len(all) < maxDirect && !slices.Contains(all, to) {
+					all = append(all, to)
+				}
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"reflect"
 
-	"github.com/approvalbot/approvalbot/channels/slack"
 	"github.com/approvalbot/approvalbot/cmd/approvalbot/config"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
@@ -18,8 +17,9 @@ type refresher struct {
 	env  func(string) string
 	was  config.Config // as started: what takes a restart is compared with it
 	gate *gate.Gate
-	chat *slack.Slack // takes over renewed tokens; nil without one
-	note func(string) // for /readyz
+	live *config.Loaded        // its chats take over renewed tokens
+	then func(context.Context) // what another policy takes
+	note func(string)          // for /readyz
 	log  *slog.Logger
 }
 
@@ -44,10 +44,8 @@ func (r *refresher) reload(ctx context.Context) {
 		r.refused(ctx, gate.PublicText(err))
 		return
 	}
-	if r.chat != nil && cfg.Slack != nil {
-		r.chat.Adopt(cfg.Slack)
-		r.was.Channels.Slack.BotToken = cfg.Channels.Slack.BotToken
-	}
+	r.renew(cfg)
+	r.then(ctx)
 	r.note("")
 	if keys := needRestart(r.was, cfg.Config); len(keys) > 0 {
 		r.log.WarnContext(ctx, "only a restart puts these changes in force", "keys", keys)
@@ -58,15 +56,40 @@ func (r *refresher) reload(ctx context.Context) {
 // renewable refuses a new token that does not work. A chat that does not answer
 // refuses nothing.
 func (r *refresher) renewable(ctx context.Context, cfg *config.Loaded) error {
-	if r.chat == nil || cfg.Slack == nil || cfg.Channels.Slack.BotToken.Reveal() == r.was.Channels.Slack.BotToken.Reveal() {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, connectFor)
 	defer cancel()
-	if _, err := cfg.Slack.Connect(ctx); err != nil && gate.KindOf(err) != gate.Unavailable {
-		return err
+	if r.slack(cfg) && cfg.Channels.Slack.BotToken.Reveal() != r.was.Channels.Slack.BotToken.Reveal() {
+		if _, err := cfg.Slack.Connect(ctx); err != nil && gate.KindOf(err) != gate.Unavailable {
+			return err
+		}
+	}
+	if r.mattermost(cfg) && cfg.Channels.Mattermost.Token.Reveal() != r.was.Channels.Mattermost.Token.Reveal() {
+		if _, err := cfg.Mattermost.Connect(ctx); err != nil && gate.KindOf(err) != gate.Unavailable {
+			return err
+		}
 	}
 	return nil
+}
+
+// renew lets the chats take over their tokens.
+func (r *refresher) renew(cfg *config.Loaded) {
+	if r.slack(cfg) {
+		r.live.Slack.Adopt(cfg.Slack)
+		r.was.Channels.Slack.BotToken = cfg.Channels.Slack.BotToken
+	}
+	if r.mattermost(cfg) {
+		r.live.Mattermost.Adopt(cfg.Mattermost)
+		r.was.Channels.Mattermost.Token = cfg.Channels.Mattermost.Token
+	}
+}
+
+// slack reports whether the file has the Slack that runs.
+func (r *refresher) slack(cfg *config.Loaded) bool { return r.live.Slack != nil && cfg.Slack != nil }
+
+// mattermost reports whether the file has the Mattermost that runs: another one would
+// take a restart.
+func (r *refresher) mattermost(cfg *config.Loaded) bool {
+	return r.live.Mattermost != nil && cfg.Mattermost != nil && cfg.Channels.Mattermost.URL == r.was.Channels.Mattermost.URL
 }
 
 func (r *refresher) refused(ctx context.Context, why string) {
@@ -95,6 +118,11 @@ func withoutTokens(c config.Config) config.Config {
 		s := *c.Channels.Slack
 		s.BotToken, s.AppToken = secret.String{}, secret.String{}
 		c.Channels.Slack = &s
+	}
+	if c.Channels.Mattermost != nil {
+		m := *c.Channels.Mattermost
+		m.Token = secret.String{}
+		c.Channels.Mattermost = &m
 	}
 	return c
 }

@@ -63,7 +63,7 @@ func serve(ctx context.Context, p process, f serveFlags) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	fresh := &refresher{file: f.file, env: p.env, was: cfg.Config, gate: svc.gate, chat: cfg.Slack, note: svc.note, log: log}
+	fresh := &refresher{file: f.file, env: p.env, was: cfg.Config, gate: svc.gate, live: cfg, then: svc.reloaded, note: svc.note, log: log}
 	svc.parts = append(svc.parts, part{"reload", reloader{f.file, seen, hangup, fresh.reload}.run})
 	sayStart(log, cfg, st, listener.Addr(), replica)
 	return (&server{log: log, listener: listener, handler: svc.handler, drain: svc.drain, drained: svc.drained, parts: svc.parts}).run(ctx)

@@ -91,7 +91,9 @@ type service struct {
 	drain   func()
 	drained func()       // when the last request is answered
 	note    func(string) // for /readyz
-	parts   []part
+
+	reloaded func(context.Context) // does what another policy takes
+	parts    []part
 }
 
 // assemble names every concrete part, and is the only place that does.
@@ -114,7 +116,7 @@ func assemble(ctx context.Context, cfg *config.Loaded, st opened, replica string
 	drained, end := context.WithCancel(context.WithoutCancel(ctx))
 	return &service{
 		gate: g, handler: routes(drained, web, pages, chats.routes),
-		drain: func() { web.Drain(); end() }, drained: chats.settle, note: web.Note,
+		drain: func() { web.Drain(); end() }, drained: chats.settle, note: web.Note, reloaded: chats.policy,
 		parts: append([]part{
 			{"hub", forever(hub.Run)},
 			{"gate", forever(func(ctx context.Context) { g.Run(ctx, replica) })},

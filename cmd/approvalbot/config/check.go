@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/approvalbot/approvalbot/bot"
-	"github.com/approvalbot/approvalbot/channels/slack"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
 	"github.com/approvalbot/approvalbot/store"
@@ -118,63 +117,6 @@ func (c *checker) store() {
 	if !slices.Contains([]store.Durability{"", store.Strict, store.Standard}, s.Durability) {
 		c.problem("store.durability", "%q: want %s or %s", s.Durability, store.Strict, store.Standard)
 	}
-}
-
-// chats makes the channels, and checks the conversations that go with them.
-func (c *checker) chats() map[string]gate.Platform {
-	chats := map[string]gate.Platform{}
-	if s := c.loaded.Channels.Slack; s != nil {
-		const path = "channels.slack."
-		s.BotToken = c.oneSecret(path+"bot_token", s.BotToken, s.BotTokenFile)
-		s.AppToken = c.oneSecret(path+"app_token", s.AppToken, s.AppTokenFile)
-		s.SigningSecret = c.oneSecret(path+"signing_secret", s.SigningSecret, s.SigningSecretFile)
-		for _, p := range s.Problems() {
-			c.problem(path+p.Path, "%s", p.Text)
-		}
-		c.loaded.Slack = slack.New(*s)
-		chats[c.loaded.Slack.Name()] = c.loaded.Slack
-	}
-	for section, places := range map[string]map[string]string{"review": c.loaded.Review, "operators": c.loaded.Operators} {
-		for name, id := range places {
-			if chat, ok := chats[name]; !ok {
-				c.problem(section+"."+name, "no channel named %q is configured; add channels.%s, or take it out", name, name)
-			} else if err := chat.Check(gate.KindConversation, id); err != nil {
-				c.problem(section+"."+name, "%v", err)
-			}
-		}
-	}
-	return chats
-}
-
-// homeless warns of rules whose approvers are on a chat, and whose cards have no
-// conversation there.
-func (c *checker) homeless(policy *gate.Policy) {
-	if c.loaded.Slack == nil || c.loaded.Review[gate.Slack] != "" || policy.Disabled() {
-		return
-	}
-	for _, rule := range policy.Rules() {
-		onChat := slices.ContainsFunc(rule.Groups, func(g *gate.Group) bool { return len(g.Mentions()) > 0 })
-		if rule.Action == gate.ActionAsk && len(rule.Conversations) == 0 && onChat {
-			c.add(true, []gate.Problem{{Path: "channels.slack", Text: fmt.Sprintf(
-				"cards of rule %q have no conversation here, unless the call came from one; set review: {slack: C0REVIEW}", rule.Name)}})
-			return
-		}
-	}
-}
-
-// oneSecret is a secret that is given by itself or as a file.
-func (c *checker) oneSecret(path string, given secret.String, file string) secret.String {
-	if file == "" {
-		return given
-	}
-	if given.Set() {
-		c.problem(path, "given here and as %s_file; keep one", path)
-	}
-	b, err := os.ReadFile(file) //nolint:gosec // the operator names it
-	if err != nil {
-		return secret.String{} // reported when the path was read
-	}
-	return secret.New(strings.TrimSpace(string(b)))
 }
 
 // serverKeys makes the keyring.

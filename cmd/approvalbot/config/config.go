@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/approvalbot/approvalbot/bot"
+	"github.com/approvalbot/approvalbot/channels/mattermost"
 	"github.com/approvalbot/approvalbot/channels/slack"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
@@ -42,7 +43,8 @@ type Config struct {
 
 // Channels are the chats that cards go to.
 type Channels struct {
-	Slack *slack.Config `yaml:"slack"`
+	Slack      *slack.Config      `yaml:"slack"`
+	Mattermost *mattermost.Config `yaml:"mattermost"`
 }
 
 // defaults hold before the file is read: loopback only.
@@ -69,7 +71,9 @@ type Loaded struct {
 	Policy  *gate.Policy
 	APIKeys *bot.Keys
 	Keyring *gate.Keyring // nil without a server key
-	Slack   *slack.Slack  // nil without one
+
+	Slack      *slack.Slack           // nil without one
+	Mattermost *mattermost.Mattermost // nil without one
 }
 
 // Problem is a mistake in a config file, or with Warning a doubt about it.

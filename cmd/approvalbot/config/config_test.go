@@ -46,7 +46,7 @@ func hash(n int) string { return fmt.Sprintf("%064x\n", n) }
 func read(t testing.TB, src string, env map[string]string) (*Loaded, string) {
 	t.Helper()
 	dir := folder(t, map[string]string{
-		"c.yaml": src, "ann.sha256": hash(1), "bo.sha256": hash(2), "empty": " \n", "short.key": "short", "bot": "xoxb-2",
+		"c.yaml": src, "ann.sha256": hash(1), "bo.sha256": hash(2), "empty": " \n", "short.key": "short", "bot": "xoxb-2", "mm": mattermostToken,
 		"server.key": strings.Repeat("k", 32) + "\n", "next.key": strings.Repeat("n", 32),
 	})
 	loaded, problems := Load(filepath.Join(dir, "c.yaml"), func(name string) string { return env[name] })
@@ -133,7 +133,7 @@ func TestOneProblem(t *testing.T) {
 		"an empty key":                                {`"": a` + "\n", "c.yaml:1:1: want a text as key; put it in quotes if it is meant to be one"},
 		"a key without a value, which could be a gate": {"approvals:\n  tool_gate:\n", "c.yaml:2:3: approvals.tool_gate: no value; give one or take the key out"},
 		"a slip of the pen":                            {"approvls: {}\n", `c.yaml:1:1: approvls: no such key; did you mean "approvals"?`},
-		"a key of another program":                     {"people: [{name: ann, color: red}]\n", "c.yaml:1:22: people[0].color: no such key; want one of name, keys, slack"},
+		"a key of another program":                     {"people: [{name: ann, color: red}]\n", "c.yaml:1:22: people[0].color: no such key; want one of name, keys, slack, mattermost, emails"},
 		"a negative number":                            {"store: {redis: {addrs: [a], db: -1}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
 		"a number with a fraction":                     {"store: {redis: {addrs: [a], db: 1.5}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
 		"a number that is too large":                   {"store: {redis: {addrs: [a], db: 9223372036854775808}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
@@ -159,6 +159,12 @@ func TestOneProblem(t *testing.T) {
 		"a Slack without a token":                      {`channels: {slack: {app_token: "${APP}"}}` + "\n", "c.yaml:1:12: channels.slack.bot_token_file: the bot token is missing: Slack app, OAuth & Permissions, Bot User OAuth Token"},
 		"a token given twice":                          {`channels: {slack: {app_token: "${APP}", bot_token: "${BOT}", bot_token_file: bot}}` + "\n", "c.yaml:1:52: channels.slack.bot_token: given here and as channels.slack.bot_token_file; keep one"},
 		"cards without a conversation":                 {`channels: {slack: {app_token: "${APP}", bot_token: "${BOT}"}}` + "\napprovers: {default: [g], groups: {g: {slack_users: [U1]}}}\napprovals: {tool_gate: {require_approval: [x]}}\n", `c.yaml:1:12: channels.slack: warning: cards of rule "x" have no conversation here, unless the call came from one; set review: {slack: C0REVIEW}`},
+		"cards where no approver is":                   {`channels: {slack: {app_token: "${APP}", bot_token: "${BOT}"}, mattermost: {url: "https://mm.example", token: "${MM}"}}` + "\npublic_url: https://a.example\nreview: {slack: C1}\napprovers: {default: [g], groups: {g: {mattermost_channel_members: [acme/sre]}}}\napprovals: {tool_gate: {require_approval: [x]}}\n", `c.yaml:1:63: channels.mattermost: warning: cards of rule "x" have no conversation here, unless the call came from one; set review: {mattermost: acme/approvals}`},
+		"a Mattermost without a token":                 {`channels: {mattermost: {url: "https://mm.example"}}` + "\npublic_url: https://a.example\n", "c.yaml:1:12: channels.mattermost.token_file: the bot's token is missing: Integrations, Bot Accounts, Create New Token"},
+		"a Mattermost that cannot call back":           {`channels: {mattermost: {url: "https://mm.example", token: "${MM}"}}` + "\n", "c.yaml:1:12: channels.mattermost.callback_url: Mattermost cannot reach this server: set public_url, or callback_url if Mattermost reaches it elsewhere"},
+		"a Mattermost that can be listened in on":      {`channels: {mattermost: {url: "http://mm.example", token: "${MM}", callback_url: "https://a.example"}}` + "\n", "c.yaml:1:30: channels.mattermost.url: warning: http: the bot's token can be read on the way, and whose press it was be forged; use https"},
+		"a command's token given twice":                {`channels: {mattermost: {url: "https://mm.example", token: "${MM}", callback_url: "https://a.example", commands: [{team: acme, token: "${MM}", token_file: mm}]}}` + "\n", "c.yaml:1:134: channels.mattermost.commands[0].token: given here and as channels.mattermost.commands[0].token_file; keep one"},
+		"a conversation that is none of Mattermost's":  {`channels: {mattermost: {url: "https://mm.example", token: "${MM}", callback_url: "https://a.example"}}` + "\nreview: {mattermost: approvals}\n", `c.yaml:2:22: review.mattermost: "approvals" is no channel; want team/channel as they are in addresses, like acme/approvals, or a channel's id`},
 		"cards for a chat that is none":                {"review: {slack: C1}\n", `c.yaml:1:17: review.slack: no channel named "slack" is configured; add channels.slack, or take it out`},
 		"operators by name":                            {`channels: {slack: {app_token: "${APP}", bot_token: "${BOT}"}}` + "\noperators: {slack: '#ops'}\n", `c.yaml:2:20: operators.slack: "#ops" is no id of a conversation; want Slack's own, like C0PROD, which never changes`},
 		"two server keys":                              {"key: ${KEY}\nkey_file: server.key\n", "c.yaml:2:11: key_file: key and key_file are both given; keep one"},
@@ -169,7 +175,7 @@ func TestOneProblem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			loaded, got := read(t, row.src, map[string]string{"KEY": strings.Repeat("e", 32), "SHORT": "e", "APP": "xapp-1", "BOT": "xoxb-1"})
+			loaded, got := read(t, row.src, map[string]string{"KEY": strings.Repeat("e", 32), "SHORT": "e", "APP": "xapp-1", "BOT": "xoxb-1", "MM": mattermostToken})
 			if diff := cmp.Diff(row.want+"\n", got); diff != "" {
 				t.Error(diff)
 			}
@@ -250,12 +256,16 @@ func TestFilesThatAreNotThereOrTooLarge(t *testing.T) {
 	}
 }
 
+// mattermostToken looks like one.
+const mattermostToken = "x1t4k3nx1t4k3nx1t4k3nx1t4k"
+
 func TestTheExampleIsWholeAndRight(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("k", 32)
 	dir := folder(t, map[string]string{
 		"c.yaml": Example, "secrets/server.key": key, "secrets/next-server.key": "next" + key, "secrets/redis-password": "x",
 		"secrets/slack-bot-token": "xoxb-x", "secrets/slack-app-token": "xapp-x",
+		"secrets/mattermost-token": mattermostToken, "secrets/mattermost-command-token": mattermostToken,
 		"tls/ca.pem": "x", "tls/client.pem": "x", "tls/client.key": "x",
 		"secrets/hermes.sha256": hash(1), "secrets/ann-cli.sha256": hash(2), "secrets/bo-cli.sha256": hash(3),
 	})
