@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/approvalbot/approvalbot/channels/mattermost/mattermosttest"
 	"github.com/approvalbot/approvalbot/channels/slack/slacktest"
 	"github.com/approvalbot/approvalbot/cmd/approvalbot/config"
 	"github.com/approvalbot/approvalbot/gate"
@@ -30,6 +31,9 @@ type lab struct {
 	slack *slacktest.Slack
 	svc   *service
 	web   http.Handler
+
+	mattermost *mattermosttest.Server
+	front      string // where Mattermost reaches the server
 }
 
 func newLab(t *testing.T, text string) *lab {
@@ -43,8 +47,22 @@ func newLab(t *testing.T, text string) *lab {
 		l.slack = newWorkspace(t, slacktest.Config{})
 		text = strings.ReplaceAll(text, "{slack}", l.slack.URL())
 	}
-	secrets := map[string]string{"BOT": slacktest.BotToken, "APP": slacktest.AppToken, "SIGNING": slacktest.SigningSecret, "OTHERBOT": "xoxb-other"}
-	for file, name := range map[string]string{"bot-token": "BOT", "app-token": "APP", "signing": "SIGNING", "other-token": "OTHERBOT"} {
+	if strings.Contains(text, "{mattermost}") {
+		l.mattermost = newMattermost(t, mattermosttest.Config{Licensed: true, RequireEmailVerification: true})
+		l.mattermost.AddChannel(mattermosttest.Channel{ID: mattermosttest.NewID(), Name: "empty", Members: []string{mattermosttest.BotUser}})
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.web.ServeHTTP(w, r) }))
+		t.Cleanup(front.Close)
+		l.front = front.URL
+		text = strings.NewReplacer("{mattermost}", l.mattermost.URL(), "{callback}", front.URL).Replace(text)
+	}
+	secrets := map[string]string{
+		"MM": mattermosttest.BotToken, "OTHERMM": "k1other0000000000000000000", "MMCOMMAND": mmCommand,
+		"BOT": slacktest.BotToken, "APP": slacktest.AppToken, "SIGNING": slacktest.SigningSecret, "OTHERBOT": "xoxb-other",
+	}
+	for file, name := range map[string]string{
+		"mm-token": "MM", "mm-other": "OTHERMM", "mm-command": "MMCOMMAND",
+		"bot-token": "BOT", "app-token": "APP", "signing": "SIGNING", "other-token": "OTHERBOT",
+	} {
 		l.write(file, secrets[name])
 	}
 	l.write("other.key", strings.Repeat("0", gate.MinServerKey))
