@@ -180,6 +180,19 @@ func trouble(t channels.Trouble, after time.Duration) error {
 	return &channels.Error{Op: "fake", Trouble: t, After: after, Err: errors.New("refused")}
 }
 
+// closed is a conversation that takes nothing any more.
+func closed(where string) channeltest.Faults {
+	return func(op, place string, _ int) channeltest.Fault {
+		switch {
+		case place != where:
+			return channeltest.Fault{}
+		case op == "update":
+			return channeltest.Fault{Err: trouble(channels.Frozen, 0)}
+		}
+		return channeltest.Fault{Err: trouble(channels.Nowhere, 0)}
+	}
+}
+
 func always(err error) channeltest.Faults {
 	return func(string, string, int) channeltest.Fault { return channeltest.Fault{Err: err} }
 }
@@ -609,6 +622,55 @@ func TestDispatcher(t *testing.T) {
 			stop()
 			if left, err := o.store.Follow(o.Context(), "b", 100, 0, 0); len(left) != 0 || err != nil {
 				o.Errorf("left over: %v, %v", left, err)
+			}
+		},
+		"where nothing is taken any more a question is shown elsewhere": func(o *office) {
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("two")
+			o.passes(2 * time.Second)
+			o.fake.Breaks(closed("fake:ops"))
+			o.presses(s, ann, gate.Approve)
+			o.passes(5 * time.Second)
+			posted, err := o.store.Posted(o.Context(), s.ID)
+			if err != nil || len(posted) != 1 || posted[0].Place != "fake:backup" {
+				o.Errorf("kept of it: %+v, %v", posted, err)
+			}
+			if got := o.places(s.ID); len(got) != 2 || got[1] != "fake:backup" {
+				o.Errorf("it is shown in %q", got)
+			}
+		},
+		"where nothing is taken any more what became of it is said elsewhere": func(o *office) {
+			defer o.dispatches("a", o.fake)()
+			s := o.asks("held")
+			o.passes(2 * time.Second)
+			o.fake.Breaks(closed("fake:ops"))
+			o.presses(s, ann, gate.Deny)
+			o.passes(5 * time.Second)
+			want := "fake:backup: claude wants to run held (" + string(s.ID) + "). Denied by ann"
+			if said := o.fake.Said(); len(said) != 1 || !strings.HasPrefix(said[0], want) {
+				o.Errorf("said %q, want %q", said, want)
+			}
+			if n := len(o.places(s.ID)); n != 1 {
+				o.Errorf("%d cards", n)
+			}
+		},
+		"a card that is found after a while is brought up to date": func(o *office) {
+			o.fake.Breaks(func(op, _ string, n int) channeltest.Fault {
+				if op == "post" && n == 1 {
+					return channeltest.Fault{Lost: trouble(channels.Unknown, 0)}
+				}
+				if op == "find" && n == 1 {
+					return channeltest.Fault{Err: trouble(channels.Busy, time.Minute)}
+				}
+				return channeltest.Fault{}
+			})
+			s := o.asks("two")
+			defer o.dispatches("a", channeltest.Finding{Fake: o.fake})()
+			o.passes(2 * time.Second)
+			o.presses(s, ann, gate.Approve)
+			o.passes(3 * time.Minute)
+			if m := o.card(s.ID); !strings.Contains(m.Card.Line, "1 of 2") || m.Card.Rev != o.state(s.ID).Rev {
+				o.Errorf("it says %q, of revision %d", m.Card.Line, m.Card.Rev)
 			}
 		},
 		"a card that cannot be changed any more is answered below it": func(o *office) {

@@ -36,15 +36,18 @@ func (d *Dispatcher) draw(ctx context.Context, id gate.ID) error {
 		return err
 	}
 	there := 0
-	for _, c := range posted {
+	for _, c := range slices.Clone(posted) {
 		if c.Message == "" { // nobody knows whether it is there
 			continue
 		}
-		if !c.Beside {
-			there++
-		}
-		if err := p.redraw(ctx, c); err != nil {
+		shown, err := p.redraw(ctx, c)
+		switch {
+		case err != nil:
 			return err
+		case !shown:
+			posted = slices.DeleteFunc(posted, func(o gate.Posted) bool { return o == c })
+		case !c.Beside:
+			there++
 		}
 	}
 	if there == 0 && p.card.Live() {
@@ -126,29 +129,65 @@ func (p *pen) posted(ctx context.Context) ([]gate.Posted, error) {
 	return all, nil
 }
 
-// redraw brings one card up to date. What became of one that cannot be changed
-// any more is said below it.
-func (p *pen) redraw(ctx context.Context, c gate.Posted) error {
+// redraw brings one card up to date. What became of one that cannot be changed any
+// more is said below it or, where nothing is taken any more, elsewhere; shown is false
+// if the question must be shown anew.
+func (p *pen) redraw(ctx context.Context, c gate.Posted) (shown bool, err error) {
 	channel := p.channel(c.Place)
 	if c.Rev >= p.view.Rev || channel == nil {
-		return nil
+		return true, nil
 	}
 	if !c.Frozen {
 		if err := p.update(ctx, channel, &c); err != nil {
-			return err
+			return true, err
 		}
 	}
 	if c.Frozen {
 		err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Say(ctx, refOf(c).Below(), p.card.Line) })
 		if err != nil && passing(err) {
-			return err
+			return true, err
 		}
 		if err != nil {
-			p.Log.WarnContext(ctx, "a card cannot be brought up to date", "approval", string(p.id), "place", c.Place, "err", err)
+			return p.lost(ctx, c, err)
 		}
 	}
 	c.Rev, c.Digest = p.view.Rev, p.card.Digest.Hex()
-	return p.Cards.PutPosted(ctx, p.id, c)
+	return true, p.Cards.PutPosted(ctx, p.id, c)
+}
+
+// lost gives a card up that nothing can be said about where it is: its conversation
+// was archived, or the bot is not in it any more. What is settled is said elsewhere.
+func (p *pen) lost(ctx context.Context, c gate.Posted, why error) (shown bool, err error) {
+	p.Log.WarnContext(ctx, "a card cannot be brought up to date", "approval", string(p.id), "place", c.Place, "err", why)
+	if !p.card.Settled {
+		gone := c
+		gone.Rev = 0
+		return false, p.Cards.PutPosted(ctx, p.id, gone)
+	}
+	if !c.Beside {
+		p.tellElsewhere(ctx, c.Place)
+	}
+	c.Rev, c.Digest = p.view.Rev, p.card.Digest.Hex()
+	return true, p.Cards.PutPosted(ctx, p.id, c)
+}
+
+// tellElsewhere says what became of a call in the first conversation that is another
+// one.
+func (p *pen) tellElsewhere(ctx context.Context, than string) {
+	for _, to := range p.Route(p.view) {
+		channel := p.channel(to.Place)
+		if channel == nil {
+			continue
+		}
+		to, err := p.resolve(ctx, to)
+		if err != nil || to.Place == than {
+			continue
+		}
+		text := fmt.Sprintf("%s (%s). %s", p.card.Title, p.id, p.card.Line)
+		if p.deliver(ctx, to.Place, func(ctx context.Context) error { return channel.Say(ctx, to, text) }) == nil {
+			return
+		}
+	}
 }
 
 // update draws a card anew, or finds it frozen.
@@ -256,13 +295,20 @@ func (p *pen) postTo(ctx context.Context, to gate.Conversation, about []gate.Pos
 	if err := p.Cards.PutPosted(ctx, p.id, note); err != nil {
 		return channels.Ref{}, err
 	}
-	lost := slices.ContainsFunc(about, func(c gate.Posted) bool { return c.Place == to.Place && c.Message == "" })
+	i := slices.IndexFunc(about, func(c gate.Posted) bool { return c.Place == to.Place && c.Message == "" })
+	lost := i >= 0
 	var ref channels.Ref
 	err = p.deliver(ctx, to.Place, func(ctx context.Context) (err error) {
 		if lost {
 			var found bool
-			if ref, found, err = find(ctx, channel, to, p.id); found || err != nil {
+			if ref, found, err = find(ctx, channel, to, p.id); err != nil {
 				return err
+			}
+			if found && i >= 0 && about[i].Rev != p.view.Rev {
+				return channel.Update(ctx, ref, p.card) // it shows what was then
+			}
+			if found {
+				return nil
 			}
 		}
 		ref, err = channel.Post(ctx, to, p.card)

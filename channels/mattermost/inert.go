@@ -29,7 +29,7 @@ func plain(s string) bool {
 		case unicode.IsLetter(r), unicode.IsMark(r), r == ' ':
 		case i == 0 && !unicode.IsDigit(r):
 			return false // a list, a heading, a quotation
-		case unicode.IsDigit(r), strings.ContainsRune(`,;()"'/%·→…–-.:?`, r):
+		case unicode.IsDigit(r), strings.ContainsRune(`,;()"'/%·→…–-.:?+`, r):
 		default:
 			return false
 		}
