@@ -31,10 +31,15 @@ var unit = regexp.MustCompile(`^(?s:\\ud[89ab]..\\ud[c-f]..|\\u....|\\x..|\\.|.\
 // and symbols and not among the default-ignorable characters.
 const blanks = "\u2800\U0001d159\U00016fe4"
 
-// hidden reports whether r is not seen as itself: it is invisible, a space that
-// is not U+0020, a control, reorders or encloses its neighbours, or is unknown.
+// The pictures of controls, which readers take for controls, and so do programs:
+// Mattermost makes a new line of U+2424.
+const firstPicture, lastPicture = '\u2400', '\u243f'
+
+// hidden reports whether r is not seen as itself: it is invisible, a space that is not
+// U+0020, a control or the picture of one, reorders or encloses its neighbours, or is
+// unknown.
 func hidden(r rune) bool {
-	return !unicode.IsPrint(r) || strings.ContainsRune(blanks, r) ||
+	return !unicode.IsPrint(r) || strings.ContainsRune(blanks, r) || r >= firstPicture && r <= lastPicture ||
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Me)
 }
 

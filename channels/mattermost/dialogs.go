@@ -115,7 +115,7 @@ func dialog(b button, c *channels.Card) model.Dialog {
 // head says which call a dialog is about.
 func head(c *channels.Card) string {
 	goes, _ := c.Whither(maxFact)
-	return strings.TrimSpace("**" + inert(cut(c.Title, maxTitle)) + "**\n" + lines(goes, 4*maxFact))
+	return strings.TrimSpace(bold(cut(c.Title, maxTitle)) + "\n" + lines(goes, 4*maxFact))
 }
 
 // question is what an approver is asked once more.

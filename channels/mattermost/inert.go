@@ -21,6 +21,16 @@ func inert(s string) string {
 	return code(s)
 }
 
+// bold shows one line as it is, and stronger. Code is not put in bold: the web app looks
+// for the end of that first, and would find it in the code.
+func bold(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if s == "" || !plain(s) {
+		return inert(s)
+	}
+	return "**" + s + "**"
+}
+
 // plain reports whether Mattermost has nothing to find in a line, wherever that
 // stands. It is stricter than it need be: names of machines look like addresses.
 func plain(s string) bool {

@@ -77,3 +77,18 @@ func FuzzInert(f *testing.F) {
 		}
 	})
 }
+
+// TestNothingEndsBold: the web app reads bold before it reads code.
+func TestNothingEndsBold(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"claude wants to run deploy":                   "**claude wants to run deploy**",
+		"a** [Approve here](https://evil.example) **b": "`a** [Approve here](https://evil.example) **b`",
+		"x@all": "`x@all`",
+		"":      "",
+	} {
+		if got := bold(text); got != want {
+			t.Errorf("bold(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

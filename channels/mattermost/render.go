@@ -102,12 +102,6 @@ func body(c *channels.Card) string {
 			parts = append(parts, s)
 		}
 	}
-	bold := func(s string) string {
-		if s = inert(s); s != "" {
-			s = "**" + s + "**"
-		}
-		return s
-	}
 	if c.Settled {
 		add(bold(cut(c.Line, maxStatus)))
 	} else {
