@@ -223,6 +223,7 @@ func (d *Desk) wantTrouble(t *testing.T, err error, want channels.Trouble) {
 
 // Hostile are texts that some platform takes for more than text.
 var Hostile = []string{
+	"a** [Approve](https://evil.example) ![x](https://evil.example/x.png) @all **b __c__ ~~d~~",
 	"<!channel> <!here> <!everyone> <!subteam^S0AAAAAA1> <@U0AAAAAA1> <#C0AAAAAA1>",
 	"@channel @here @all @everyone @ann ~town-square",
 	"<https://evil.example/|Approve here> https://evil.example [Approve](https://evil.example) ![x](https://evil.example/x.png)",

@@ -10,9 +10,11 @@ import (
 // withoutCode returns Markdown without what is code. Servers, web and mobile apps
 // read it in slightly different ways, so what only some of them take for code is
 // left in: fences that never end, code in quotes, by indentation, or over several
-// lines. A fence ends where the first of them sees its end.
+// lines. A fence ends where the first of them sees its end. The web app makes a new
+// line of U+2424, and looks for the end of bold text before it looks for code, so that
+// code in bold may be cut in two.
 func withoutCode(text string) string {
-	lines := strings.Split(text, "\n")
+	lines := strings.Split(strings.ReplaceAll(text, "\u2424", "\n"), "\n")
 	var kept []string
 	for i := 0; i < len(lines); i++ {
 		if end := fenceEnd(lines[i:]); end > 0 {
@@ -20,7 +22,7 @@ func withoutCode(text string) string {
 			kept = append(kept, "")
 			continue
 		}
-		kept = append(kept, withoutSpans(lines[i]))
+		kept = append(kept, outsideBold(lines[i]))
 	}
 	return strings.Join(kept, "\n")
 }
@@ -40,6 +42,25 @@ func fenceEnd(lines []string) int {
 		}
 	}
 	return 0
+}
+
+var strong = regexp.MustCompile(`\*\*(.+?)\*\*`)
+
+// outsideBold is a line without code, as it is read where bold comes first and where
+// code does.
+func outsideBold(line string) string {
+	read := withoutSpans(line)
+	if !strong.MatchString(line) {
+		return read
+	}
+	var parts []string
+	for _, part := range strong.Split(line, -1) {
+		parts = append(parts, withoutSpans(part))
+	}
+	for _, m := range strong.FindAllStringSubmatch(line, -1) {
+		parts = append(parts, withoutSpans(m[1]))
+	}
+	return read + "\n" + strings.Join(parts, "\n")
 }
 
 // withoutSpans cuts `code` out of a line.
