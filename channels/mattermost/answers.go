@@ -1,12 +1,14 @@
 package mattermost
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/mattermost/mattermost/server/public/model"
 
 	"github.com/approvalbot/approvalbot/channels"
+	"github.com/approvalbot/approvalbot/gate"
 )
 
 // Limits of an answer to a command, in characters.
@@ -65,7 +67,7 @@ func textOf(a *channels.Answer, most int) (parts []string) {
 		more = append(more, inert(b.Label)+": "+typeThis(b))
 	}
 	if more != nil {
-		parts = append(parts, strings.Join(more, " · "))
+		parts = append(parts, "", strings.Join(more, " · ")) // a line of its own behind a list
 	}
 	return parts
 }
@@ -85,5 +87,10 @@ func rowOf(r *channels.Row, most int) string {
 	return text
 }
 
-// typeThis is the command that a button stands for.
-func typeThis(b channels.Button) string { return code("/" + Trigger + " " + b.Command) }
+// typeThis is the command that a button stands for, with ids as people type them.
+func typeThis(b channels.Button) string {
+	command := wholeID.ReplaceAllStringFunc(b.Command, gate.ShortID)
+	return code("/" + Trigger + " " + command)
+}
+
+var wholeID = regexp.MustCompile(`\bapr_[0-9A-Z]{26}\b`)

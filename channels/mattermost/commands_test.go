@@ -191,7 +191,7 @@ func TestAnswersHaveNoButtons(t *testing.T) {
 		Card:    d.card,
 		Buttons: []channels.Button{{Label: "Next", Command: "pending page 2"}, {Label: "Help", Command: "help"}},
 	})
-	want := "40 pending, 9 for you\n`a @all line`\n- claude → deploy  \n  `*due*`  \n  [its card](https://mm.example.com/_redirect/pl/x) · `/approvals show 1D2`\n- second\n" +
+	want := "40 pending, 9 for you\n`a @all line`\n- claude → deploy  \n  `*due*`  \n  [its card](https://mm.example.com/_redirect/pl/x) · `/approvals show 1D2`\n- second\n\n" +
 		"Next: `/approvals pending page 2` · Help: `/approvals help`"
 	if got.Text != want {
 		t.Errorf("it says\n%s\nwant\n%s", got.Text, want)

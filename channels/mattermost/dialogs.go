@@ -118,17 +118,20 @@ func head(c *channels.Card) string {
 	return strings.TrimSpace(bold(cut(c.Title, maxTitle)) + "\n" + lines(goes, 4*maxFact))
 }
 
+// notYou is for whoever did not press, and is asked all the same.
+const notYou = "If you did not press Approve, cancel: somebody else did."
+
 // question is what an approver is asked once more.
 func question(b button, c *channels.Card) string {
 	i := slices.IndexFunc(c.Scopes, func(s channels.Choice) bool { return string(s.Scope) == b.chosen })
 	switch {
 	case b.action == actScope && i >= 0:
 		s := c.Scopes[i]
-		return inert(s.Name+": "+s.Lasts) + "\n" + lines(c.Question([]channels.Choice{s}), maxQuestion)
+		return inert(s.Name+": "+s.Lasts) + "\n\n" + lines(c.Question([]channels.Choice{s}), maxQuestion) + "\n\n" + notYou
 	case c.Confirm != "":
-		return inert(c.Confirm)
+		return inert(c.Confirm) + "\n\nCall " + c.Digest.Short() + ", for this time. " + notYou
 	}
-	return "Call " + c.Digest.Short() + ", for this time. If you did not press Approve, cancel: somebody else did."
+	return "Call " + c.Digest.Short() + ", for this time. " + notYou
 }
 
 func reasons(form *channels.Form, required bool) model.DialogElement {

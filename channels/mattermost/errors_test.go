@@ -104,7 +104,7 @@ func TestMinimal(t *testing.T) {
 	d.s.FailNext("create_post", mattermosttest.Refused(400, "model.post.is_valid.props.app_error"))
 	ref := d.post()
 	p, _ := d.s.Post(ref.Message)
-	if text := p.Read(); !strings.Contains(text, "cannot be drawn here; Show all has it") || !strings.Contains(text, "claude wants to run deploy") || !strings.Contains(text, "[Approve] [Deny] [Show all]") {
+	if text := p.Read(); !strings.Contains(text, "cannot be drawn here; Show all has it") || !strings.Contains(text, "claude wants to run deploy") || !strings.Contains(text, "[Show all] [Approve] [Deny]") {
 		t.Errorf("it reads:\n%s", text)
 	}
 	if !d.log.holds("mattermost refuses a card") || d.log.holds(`"seal"`) {

@@ -49,13 +49,21 @@ func whole(c *channels.Card) string {
 		parts = append(parts, "Some values are covered.")
 	}
 	for _, part := range c.Parts() {
-		parts = append(parts, part.Head+":\n"+fence(orEmpty(part.Text)))
+		parts = append(parts, part.Head+":\n"+shown(part))
 	}
 	return strings.Join(parts, "\n\n")
 }
 
+// shown is a part of a call. A change keeps the blanks at the begin of its lines.
+func shown(part channels.Part) string {
+	if part.Name == "diff" {
+		return "On a phone, tap it to see all of it.\n" + fence(part.Text)
+	}
+	return codeLines(orEmpty(part.Text))
+}
+
 // pages is all of a call as posts, each of which Mattermost takes. Whoever reads the
-// pieces of a part one after the other has read it exactly.
+// pieces of a part one after the other has read all of it.
 func pages(c *channels.Card) (posts []*model.Post) {
 	var (
 		all  [][]*model.SlackAttachment
@@ -67,13 +75,13 @@ func pages(c *channels.Card) (posts []*model.Post) {
 			if i > 0 {
 				title += ", continued"
 			}
-			text = fence(text)
+			text = shown(channels.Part{Name: part.Name, Text: text})
 			raw, _ := json.Marshal(text) // strings always can be
 			if size += len(raw) + len(title); size > maxRequest {
 				all, size = append(all, nil), len(raw)
 			}
 			last := &all[len(all)-1]
-			*last = append(*last, &model.SlackAttachment{Fallback: title, Title: title, Text: text, Color: done})
+			*last = append(*last, &model.SlackAttachment{Fallback: title, Color: done, Fields: []*model.SlackAttachmentField{{Title: title, Value: text}}})
 		}
 	}
 	for i, attachments := range all {

@@ -14,7 +14,7 @@ import (
 // inert shows one line of text as it is. What could be taken for more than words is
 // shown as code, and all of the line with it, so that nobody wonders why.
 func inert(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = strings.TrimSpace(strings.ReplaceAll(s, "\n", " "))
 	if s == "" || plain(s) {
 		return s
 	}
@@ -24,9 +24,9 @@ func inert(s string) string {
 // bold shows one line as it is, and stronger. Code is not put in bold: the web app looks
 // for the end of that first, and would find it in the code.
 func bold(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if s == "" || !plain(s) {
-		return inert(s)
+	s = inert(s)
+	if s == "" || s[0] == '`' {
+		return s
 	}
 	return "**" + s + "**"
 }
@@ -36,10 +36,10 @@ func bold(s string) string {
 func plain(s string) bool {
 	for i, r := range s {
 		switch {
-		case unicode.IsLetter(r), unicode.IsMark(r), r == ' ':
+		case unicode.IsLetter(r), unicode.IsMark(r):
 		case i == 0 && !unicode.IsDigit(r):
 			return false // a list, a heading, a quotation
-		case unicode.IsDigit(r), strings.ContainsRune(`,;()"'/%·→…–-.:?+`, r):
+		case unicode.IsDigit(r), strings.ContainsRune(` ,;()"'/%·→…–-.:?+_`, r):
 		default:
 			return false
 		}
@@ -47,8 +47,11 @@ func plain(s string) bool {
 	return !suspicious.MatchString(s)
 }
 
-// suspicious are names of machines, addresses, emoji, numbered lists and rules.
-var suspicious = regexp.MustCompile(`[.:/]\pL|\pL[:/]\S|^\d+[.)]|--|:\S*:|(?i)www`)
+// suspicious are two blanks, which would be one; names of machines and addresses;
+// emoji and emoticons; numbered lists and rules; and underscores that are not inside a
+// word.
+var suspicious = regexp.MustCompile(`  |[.:]\pL|\pL:\S|[.:]\S*/|/\S*[.:]|^/|\s/|//` +
+	`|:\S*:|[:;][-']?[()/|]|^\d+[.)]|--|(?i)www|(?-i)(?:^|[^A-Za-z0-9])_|_(?:[^A-Za-z0-9]|$)`)
 
 // code is a line in which nothing is parsed.
 func code(s string) string {
@@ -75,6 +78,19 @@ func longestRun(s string) (longest int) {
 		longest = max(longest, run)
 	}
 	return longest
+}
+
+// codeLines is text of any number of lines as code, line by line. Phones show four
+// lines of a fence, and of each what fits, without a sign that there is more; this they
+// wrap. What is blank is left out.
+func codeLines(s string) string {
+	var out []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimRight(line, "\n"); strings.TrimSpace(line) != "" {
+			out = append(out, code(line))
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 // lines shows text of several lines, each as it is, in at most n characters.

@@ -1,7 +1,7 @@
 package mattermost
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mattermost/mattermost/server/public/model"
@@ -13,8 +13,8 @@ import (
 // Mattermost's limits and ours, in characters, below where it refuses. A long text
 // is folded behind "Show more", so that what matters comes first.
 const (
-	maxArgs     = 3000 // on a card; the full view has the rest
-	maxDiff     = 3000
+	maxArgs     = 1200 // on a card; the full view has the rest
+	maxDiff     = 1200
 	maxIntent   = 800
 	maxDialogue = 1500
 	maxStatus   = 900
@@ -55,15 +55,14 @@ type drawing struct {
 
 // render draws a card. It is pure: the same card gives the same post.
 func render(c *channels.Card, f frame) drawing {
-	color := colorOf(c)
-	a := &model.SlackAttachment{Fallback: fallback(c), Color: color, Text: body(c), Fields: facts(c), Footer: footer(c)}
+	a := &model.SlackAttachment{Fallback: fallback(c), Color: colorOf(c), Text: body(c), Fields: append(parts(c), facts(c)...), Footer: string(c.Approval)}
 	if f.seal != nil {
 		a.Actions = buttons(c, f)
 	}
-	d := drawing{message: headline(c, f.calls), props: model.StringInterface{
-		"attachments": []*model.SlackAttachment{a}, marker: string(c.Approval),
-	}}
-	return d
+	return drawing{
+		message: strings.TrimSpace(f.calls + "\n" + inert(cut(c.Notification, maxStatus))),
+		props:   model.StringInterface{"attachments": []*model.SlackAttachment{a}, marker: string(c.Approval)},
+	}
 }
 
 // Colours say at a glance how it stands; the words say it too.
@@ -83,59 +82,61 @@ func colorOf(c *channels.Card) string {
 	return waiting
 }
 
-// headline is what a phone shows of a post, and who is called by it.
-func headline(c *channels.Card, calls string) string {
-	text := c.Notification
-	if c.Settled {
-		text = c.Title
-	}
-	return strings.TrimSpace(calls + "\n" + inert(cut(text, maxStatus)))
-}
-
 func fallback(c *channels.Card) string { return inert(cut(c.Title, maxTitle)) }
 
-// body is the text of a card: what it is, how it stands, and then all the rest.
+// body is what to know first: what it is or what became of it, where it goes, and what
+// to beware of. Clients fold a text after a few lines.
 func body(c *channels.Card) string {
-	var parts []string
-	add := func(s string) {
-		if s != "" {
-			parts = append(parts, s)
+	first := cut(c.Title, maxTitle)
+	if c.Settled {
+		first = cut(c.Line, maxStatus)
+	}
+	goes, _ := c.Whither(maxName)
+	all := []string{bold(first) + "\n" + lines(goes, 4*maxName)}
+	if c.Warning != "" {
+		all = append(all, "⚠ **Careful:** "+inert(cut(c.Warning, maxWarning)))
+	}
+	if c.Refused != "" {
+		all = append(all, inert(cut(c.Refused, maxStatus)))
+	}
+	return strings.TrimSpace(strings.Join(all, "\n\n"))
+}
+
+// parts are all the rest, in fields: no client folds them.
+func parts(c *channels.Card) (all []*model.SlackAttachmentField) {
+	add := func(title string, values ...string) {
+		values = slices.DeleteFunc(values, func(s string) bool { return s == "" })
+		if len(values) > 0 {
+			all = append(all, &model.SlackAttachmentField{Title: title, Value: strings.Join(values, "\n")})
 		}
 	}
-	if c.Settled {
-		add(bold(cut(c.Line, maxStatus)))
-	} else {
-		add(bold(cut(c.Title, maxTitle)))
-	}
-	if c.Warning != "" {
-		add("⚠ **Careful:** " + inert(cut(c.Warning, maxWarning)))
-	}
-	goes, cutGoes := c.Whither(maxName)
-	add(lines(goes, 4*maxName))
-	add(inert(cut(c.Refused, maxStatus)))
 	args, cutArgs := c.Body(maxArgs)
 	diff, cutDiff := gate.Cut(c.Diff, maxDiff)
+	_, cutGoes := c.Whither(maxName)
 	if diff != "" {
-		add("What it changes:\n" + fence(diff))
+		add("What it changes", fence(changes(diff)))
 	}
-	if note := c.Hidden(cutGoes || cutArgs, cutDiff); note != "" {
-		add(inert(note))
-	} else if diff != "" {
-		add("All of the arguments:")
-	}
-	add(fence(orEmpty(args)))
-	if intent := cut(c.Intent, maxIntent); intent != "" {
-		add("In the agent's own words:\n" + fence(intent))
-	}
-	add(lines(c.Dialogue, maxDialogue))
-	if !c.Settled {
-		add(bold(cut(c.Line, maxStatus)))
-	}
-	add(inert(cut(c.Silence, maxStatus)))
+	add("Arguments", inert(c.Hidden(cutGoes || cutArgs, cutDiff)), codeLines(orEmpty(args)))
+	add("In the agent's own words", codeLines(cut(c.Intent, maxIntent)))
+	add("Questions", lines(c.Dialogue, maxDialogue))
+	var link, line string
 	if c.Link != "" {
-		add("[Open in the console](" + c.Link + ")")
+		link = "[Open in the console](" + c.Link + ")"
 	}
-	return strings.Join(parts, "\n\n")
+	if !c.Settled {
+		line = bold(cut(c.Line, maxStatus))
+	}
+	add("How it stands", line, inert(cut(c.Silence, maxStatus)), link)
+	return all
+}
+
+// changes is a diff without its head if there is only one: phones show four lines.
+func changes(diff string) string {
+	head := strings.SplitN(diff, "\n", 3)
+	if len(head) == 3 && strings.HasPrefix(head[0], "--- ") && strings.HasPrefix(head[1], "+++ ") && !strings.Contains(head[2], "\n--- ") {
+		return head[2]
+	}
+	return diff
 }
 
 // hides reports whether there is more of a call than its card shows.
@@ -155,11 +156,6 @@ func facts(c *channels.Card) (all []*model.SlackAttachmentField) {
 	return all
 }
 
-// footer is what `/approvals show` confirms.
-func footer(c *channels.Card) string {
-	return fmt.Sprintf("%s · %s", c.Approval, c.Digest.Short())
-}
-
 func orEmpty(s string) string {
 	if s == "" {
 		return "(empty)"
@@ -172,8 +168,8 @@ func cut(s string, n int) string {
 	return s
 }
 
-// buttons are what can be pressed. Where a card does not show all, the full view is
-// beside Approve.
+// buttons are what can be pressed. Where a card does not show all, the full view comes
+// first: phones put one below the other.
 func buttons(c *channels.Card, f frame) (all []*model.PostAction) {
 	add := func(action, label, style string) *model.PostAction {
 		b := &model.PostAction{
@@ -182,6 +178,9 @@ func buttons(c *channels.Card, f frame) (all []*model.PostAction) {
 		}
 		all = append(all, b)
 		return b
+	}
+	if hides(c) {
+		add(actFull, "Show all", "default")
 	}
 	if c.Approve {
 		add(actApprove, "Approve", "success")
@@ -194,9 +193,6 @@ func buttons(c *channels.Card, f frame) (all []*model.PostAction) {
 	}
 	if c.Answer {
 		add(actAnswer, "Answer", "default")
-	}
-	if hides(c) {
-		add(actFull, "Show all", "default")
 	}
 	if c.TakeBack {
 		add(actTakeBack, "Take back", "danger")
@@ -222,8 +218,8 @@ func longer(c *channels.Card) (all []*model.PostActionOptions) {
 // beside what shows all of it.
 func minimal(c *channels.Card, f frame) drawing {
 	a := &model.SlackAttachment{
-		Fallback: "Approval needed", Color: colorOf(c), Footer: footer(c),
-		Text: "The call cannot be drawn here; Show all has it.\n\n" + inert(cut(c.Line, maxFact)),
+		Fallback: "Approval needed", Color: colorOf(c), Footer: string(c.Approval),
+		Text: "The call " + c.Digest.Short() + " cannot be drawn here; Show all has it.\n\n" + inert(cut(c.Line, maxFact)),
 	}
 	few := *c
 	few.Ask, few.Answer, few.Scopes = false, false, nil

@@ -44,30 +44,18 @@ func fenceEnd(lines []string) int {
 	return 0
 }
 
-var strong = regexp.MustCompile(`\*\*(.+?)\*\*`)
-
 // outsideBold is a line without code, as it is read where bold comes first and where
 // code does.
 func outsideBold(line string) string {
-	read := withoutSpans(line)
-	if !strong.MatchString(line) {
-		return read
-	}
-	var parts []string
-	for _, part := range strong.Split(line, -1) {
-		parts = append(parts, withoutSpans(part))
-	}
-	for _, m := range strong.FindAllStringSubmatch(line, -1) {
-		parts = append(parts, withoutSpans(m[1]))
-	}
-	return read + "\n" + strings.Join(parts, "\n")
+	return spans(line, false) + "\n" + spans(line, true)
 }
 
-// withoutSpans cuts `code` out of a line.
-func withoutSpans(line string) string {
+// spans cuts `code` out of a line; with bold it looks for that first, in which it starts
+// anew.
+func spans(line string, bold bool) string {
 	var kept strings.Builder
 	for line != "" {
-		at := strings.IndexAny(line, "`\\")
+		at := strings.IndexAny(line, "`\\*")
 		if at < 0 {
 			break
 		}
@@ -75,6 +63,17 @@ func withoutSpans(line string) string {
 			next := min(at+2, len(line))
 			kept.WriteString(line[:next])
 			line = line[next:]
+			continue
+		}
+		if line[at] == '*' {
+			inner, behind, both := strings.Cut(strings.TrimPrefix(line[at:], "**"), "**")
+			if !bold || !both || !strings.HasPrefix(line[at:], "**") {
+				kept.WriteString(line[:at+1])
+				line = line[at+1:]
+				continue
+			}
+			kept.WriteString(line[:at] + spans(inner, true) + " ")
+			line = behind
 			continue
 		}
 		run := len(line[at:]) - len(strings.TrimLeft(line[at:], "`"))
