@@ -250,7 +250,7 @@ func (c *crew) golden(name string, card mattermosttest.Post) {
 }
 
 var (
-	approvalID = regexp.MustCompile(`apr_[0-9A-Z]{26}`)
+	approvalID = regexp.MustCompile(`apr_[0-9A-Z]+( · [0-9a-f]+)?`)
 	permalink  = regexp.MustCompile(`/_redirect/pl/([a-z0-9]{26})`)
 )
 
