@@ -3,6 +3,7 @@ package manifests_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,32 +68,35 @@ func read(t *testing.T, file string) string {
 	return string(raw)
 }
 
-// TestTheConfigurationIsTaken reads approvalbot.yaml as approvalbot does, beside the
-// secrets that setup.sh and `approvalbot keys` make.
-func TestTheConfigurationIsTaken(t *testing.T) {
+// TestTheConfigurationsAreTaken reads them as approvalbot does, beside the secrets that
+// setup.sh and `approvalbot keys` make.
+func TestTheConfigurationsAreTaken(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	_, doc, _ := strings.Cut(read(t, "../docs/mattermost.md"), "\n`approvalbot.yaml`:\n\n```yaml\n")
+	doc, _, _ = strings.Cut(doc, "```")
+	for name, c := range map[string]struct{ text, warns string }{
+		"of one machine": {read(t, "mattermost/approvalbot.yaml"), "channels.mattermost.url"}, // http, which nobody else sees
+		"of the docs":    {doc, "store"},                                                      // memory, to try it
+	} {
+		dir := t.TempDir()
+		for file, text := range map[string]string{
+			"approvalbot.yaml": c.text, "secrets/server.key": strings.Repeat("k", 32), "keys/hermes.sha256": strings.Repeat("0", 64),
+			"secrets/mattermost-token": strings.Repeat("b", 26), "secrets/mattermost-command-token": strings.Repeat("c", 26),
+		} {
+			file = filepath.Join(dir, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if err := os.Mkdir(filepath.Join(dir, "secrets"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	write("approvalbot.yaml", read(t, "mattermost/approvalbot.yaml"))
-	write("secrets/server.key", strings.Repeat("k", 32))
-	write("secrets/hermes.sha256", strings.Repeat("0", 64))
-	write("secrets/mattermost-token", strings.Repeat("b", 26))
-	write("secrets/mattermost-command-token", strings.Repeat("c", 26))
-	loaded, problems := config.Load(filepath.Join(dir, "approvalbot.yaml"), func(string) string { return "" })
-	for _, p := range problems {
-		if !p.Warning || p.Path != "channels.mattermost.url" { // http, within one machine
-			t.Error(p)
+		loaded, problems := config.Load(filepath.Join(dir, "approvalbot.yaml"), func(string) string { return "" })
+		for _, p := range problems {
+			if !p.Warning || p.Path != c.warns {
+				t.Error(name, p)
+			}
 		}
-	}
-	if loaded == nil || loaded.Config.Channels.Mattermost == nil {
-		t.Fatal("no Mattermost")
+		if loaded == nil || loaded.Config.Channels.Mattermost == nil {
+			t.Errorf("%s: no Mattermost", name)
+		}
 	}
 }
 
