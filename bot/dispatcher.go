@@ -31,6 +31,7 @@ type Dispatcher struct {
 	Channels map[string]channels.Channel // by name
 
 	Route     func(*gate.View) []gate.Conversation                  // where a card may go, the best first
+	Also      func(*gate.View) []gate.Conversation                  // one in each further chat that a card is copied to; may be nil
 	Direct    func(context.Context, *gate.View) []gate.Conversation // the approvers themselves, if no conversation takes it
 	Operators []gate.Conversation                                   // who is told what is wrong
 	Card      func(*gate.View) *channels.Card

@@ -180,6 +180,16 @@ func trouble(t channels.Trouble, after time.Duration) error {
 	return &channels.Error{Op: "fake", Trouble: t, After: after, Err: errors.New("refused")}
 }
 
+// also copies cards to another chat.
+func also(other *channeltest.Fake) func(*bot.Dispatcher) {
+	return func(d *bot.Dispatcher) {
+		d.Channels["other"] = other
+		d.Also = func(*gate.View) []gate.Conversation {
+			return []gate.Conversation{{Place: "fake:ops"}, {Place: "other:ops"}}
+		}
+	}
+}
+
 // closed is a conversation that takes nothing any more.
 func closed(where string) channeltest.Faults {
 	return func(op, place string, _ int) channeltest.Fault {
@@ -652,6 +662,60 @@ func TestDispatcher(t *testing.T) {
 			}
 			if n := len(o.places(s.ID)); n != 1 {
 				o.Errorf("%d cards", n)
+			}
+		},
+		"a staged call that came from a conversation is shown once": func(o *office) {
+			defer o.dispatches("a", o.fake)()
+			r, err := o.gate.Check(o.Context(), gate.Request{
+				Call: gate.Call{Tool: "staged"}, Requester: gate.Requester{Key: "hermes", Agent: "claude"}, Origin: gate.Conversation{Place: "fake:incident"},
+			})
+			if err != nil {
+				o.Fatal(err)
+			}
+			o.passes(5 * time.Second)
+			if m := o.card(r.Approval.ID); m.Drawn != 1 {
+				o.Errorf("it was drawn %d times", m.Drawn)
+			}
+		},
+		"approvers on another chat see it there too, and every copy is settled": func(o *office) {
+			other := &channeltest.Fake{}
+			defer o.dispatches("a", o.fake, also(other))()
+			s := o.asks("two")
+			o.passes(3 * time.Second)
+			o.presses(s, ann, gate.Approve)
+			o.passes(3 * time.Second)
+			if n := len(other.Messages()); n != 1 || len(o.places(s.ID)) != 1 {
+				o.Fatalf("%d cards there and %d here", n, len(o.places(s.ID)))
+			}
+			o.presses(s, gate.Voter{ID: "key:bo", Name: "bo", Person: "bo"}, gate.Deny)
+			o.passes(3 * time.Second)
+			for _, m := range append(other.Messages(), o.fake.Messages()...) {
+				if !strings.HasPrefix(m.Card.Line, "Denied by bo") {
+					o.Errorf("in %s it says %q", m.Place, m.Card.Line)
+				}
+			}
+		},
+		"a chat that is out keeps no copy in another from being settled": func(o *office) {
+			other := &channeltest.Fake{}
+			defer o.dispatches("a", o.fake, also(other))()
+			s := o.asks("held")
+			o.passes(3 * time.Second)
+			o.fake.Breaks(always(trouble(channels.Out, 0)))
+			o.presses(s, ann, gate.Deny)
+			o.passes(3 * time.Second)
+			if m := other.Messages(); len(m) != 1 || !strings.HasPrefix(m[0].Card.Line, "Denied by ann") {
+				o.Errorf("there are %+v", m)
+			}
+		},
+		"a copy that no conversation takes is none, and the first card stays": func(o *office) {
+			other := &channeltest.Fake{}
+			other.Breaks(always(trouble(channels.Nowhere, 0)))
+			defer o.dispatches("a", o.fake, also(other))()
+			s := o.asks("held")
+			o.passes(30 * time.Second)
+			o.card(s.ID)
+			if n := other.Calls("post"); n != 1 {
+				o.Errorf("%d tries", n)
 			}
 		},
 		"a card that is found after a while is brought up to date": func(o *office) {

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -36,28 +37,58 @@ func (d *Dispatcher) draw(ctx context.Context, id gate.ID) error {
 		return err
 	}
 	there := 0
+	var failed error // of one chat; those in another are drawn all the same
 	for _, c := range slices.Clone(posted) {
 		if c.Message == "" { // nobody knows whether it is there
 			continue
 		}
 		shown, err := p.redraw(ctx, c)
-		switch {
-		case err != nil:
+		if errors.Is(err, errTaken) {
 			return err
+		}
+		failed = cmp.Or(failed, err)
+		switch {
 		case !shown:
 			posted = slices.DeleteFunc(posted, func(o gate.Posted) bool { return o == c })
 		case !c.Beside:
 			there++
 		}
 	}
-	if there == 0 && p.card.Live() {
-		return p.post(ctx, posted)
+	switch moved, unknown := p.movedOn(ctx, posted); {
+	case there == 0 && p.card.Live():
+		err = p.post(ctx, posted)
+	case moved:
+		err = p.first(ctx, p.Route(p.view), posted)
+	default:
+		err = unknown
 	}
-	moved, err := p.movedOn(ctx, posted)
-	if moved {
-		return p.first(ctx, p.Route(p.view), posted)
+	if err == nil {
+		err = p.copies(ctx)
 	}
-	return err
+	return cmp.Or(failed, err)
+}
+
+// copies shows a question in each further chat that its approvers are on, unless a
+// card is there. Where no conversation takes one, those who see the first decide.
+func (p *pen) copies(ctx context.Context) error {
+	if p.Also == nil || p.view.State != gate.Pending {
+		return nil
+	}
+	for _, to := range p.Also(p.view) {
+		posted, err := p.Cards.Posted(ctx, p.id)
+		if err != nil {
+			return err
+		}
+		if len(posted) == 0 || slices.ContainsFunc(posted, func(c gate.Posted) bool {
+			return c.Message != "" && !c.Beside && p.channel(c.Place) == p.channel(to.Place)
+		}) {
+			continue
+		}
+		if err := p.first(ctx, []gate.Conversation{to}, posted); err != nil && passing(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // movedOn reports whether a question has stopped being waited for where the call

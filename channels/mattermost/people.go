@@ -129,7 +129,9 @@ func (m *Mattermost) Members(ctx context.Context, r gate.Roster) ([]string, erro
 				return nil, failed("mattermost.Members", resp, err)
 			}
 			for _, u := range users {
-				all = append(all, voterID(u.Id))
+				if !u.IsBot { // the bot itself, and others that never decide
+					all = append(all, voterID(u.Id))
+				}
 			}
 			if len(users) < perPage {
 				break

@@ -90,7 +90,7 @@ func newRoads(cfg *config.Loaded, st opened, g *gate.Gate, replica string, log *
 	r.commands.Links = map[string]func(context.Context, gate.ID) string{}
 	r.dispatcher = &bot.Dispatcher{
 		Cards: st, Gate: g, Channels: map[string]channels.Channel{},
-		Route: router(cfg.Review), Direct: direct, Operators: places(cfg.Operators), Outages: r.outages,
+		Route: router(cfg.Review), Also: copies(cfg.Review), Direct: direct, Operators: places(cfg.Operators), Outages: r.outages,
 		Card: draw, Replica: replica, Log: log,
 	}
 	return r
@@ -120,14 +120,44 @@ func router(review map[string]string) func(*gate.View) []gate.Conversation {
 	}
 }
 
+// copies are the conversations in which a card is shown besides the first: one in each
+// chat that approvers are on, of those that the rule names or else of review. A question that somebody waits for in a conversation is
+// shown there alone.
+func copies(review map[string]string) func(*gate.View) []gate.Conversation {
+	stays := places(review)
+	return func(v *gate.View) (all []gate.Conversation) {
+		if v.Rule == nil || v.Mode == gate.Inline && v.Origin.Place != "" {
+			return nil
+		}
+		places := v.Rule.Conversations
+		if len(places) == 0 {
+			places = stays
+		}
+		for _, chat := range chatsOf(v.Rule) {
+			i := slices.IndexFunc(places, func(c gate.Conversation) bool { return strings.HasPrefix(c.Place, chat+":") })
+			if i >= 0 {
+				all = append(all, places[i])
+			}
+		}
+		return all
+	}
+}
+
+// chatsOf are the chats that approvers of a rule are on.
+func chatsOf(rule *gate.Rule) (names []string) {
+	for _, g := range rule.Groups {
+		names = append(names, g.Platforms()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // nearest is conversations in the order in which they are tried: those in chats that
 // approvers are on before the others.
 func nearest(rule *gate.Rule, all []gate.Conversation) []gate.Conversation {
 	var on []string
 	if rule != nil {
-		for _, g := range rule.Groups {
-			on = append(on, g.Platforms()...)
-		}
+		on = chatsOf(rule)
 	}
 	far := func(c gate.Conversation) int {
 		if name, _, _ := strings.Cut(c.Place, ":"); slices.Contains(on, name) {

@@ -76,9 +76,7 @@ func TestTwoChats(t *testing.T) {
 	}
 
 	a := l.asked()
-	if got := shown(a); !slices.Equal(got, []string{"mattermost"}) {
-		t.Errorf("what people of both decide is in %q", got)
-	}
+	soon(t, "a card in each", func() bool { return slices.Equal(l.where(a.ID), []string{"slack", "mattermost"}) })
 	var card mattermosttest.Post
 	for _, p := range l.mattermost.Posts(mmReview) {
 		if p.Props["approvalbot_card"] == string(a.ID) {

@@ -34,6 +34,7 @@ approvals:
     rules:
       - {name: two, match: {tool: two}, quorum: 2, conversation: {slack: C0REVIEW01}}
       - {name: onmm, match: {tool: onmm}, quorum: 2, conversation: {mattermost: acme/review}}
+      - {name: both, match: {tool: both}}
       - {name: mailed, match: {tool: mailed}, approvers: [mails], conversation: {mattermost: acme/review}}
 `
 
@@ -123,6 +124,13 @@ func TestOneHumanInTwoChats(t *testing.T) {
 		s.press(annOnSlack, s.card(review, a, "Waiting for"), "approve")
 		s.told(annOnSlack, "You asked for this call, so someone else must decide.")
 		votes(t, c, a, 0)
+	})
+	t.Run("approvers of both chats are shown it in both, and both are settled", func(t *testing.T) {
+		a := ask("both", "")
+		c.card(opsOnMM, a, "Waiting for")
+		s.press(annOnSlack, s.card(review, a, "Waiting for"), "approve")
+		c.card(opsOnMM, a, "Approved by Ann")
+		s.card(review, a, "Approved by Ann")
 	})
 	t.Run("an address that the server has verified lets its owner decide", func(t *testing.T) {
 		a := ask("mailed", "")
