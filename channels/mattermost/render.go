@@ -99,7 +99,18 @@ func body(c *channels.Card) string {
 	if c.Refused != "" {
 		all = append(all, inert(cut(c.Refused, maxStatus)))
 	}
+	if c.Settled {
+		all = append(all, link(c))
+	}
 	return strings.TrimSpace(strings.Join(all, "\n\n"))
+}
+
+// link leads to the page that shows all of it.
+func link(c *channels.Card) string {
+	if c.Link == "" {
+		return ""
+	}
+	return "[Open in the console](" + c.Link + ")"
 }
 
 // parts are all the rest, in fields: no client folds them.
@@ -119,22 +130,22 @@ func parts(c *channels.Card) (all []*model.SlackAttachmentField) {
 	add("Arguments", inert(c.Hidden(cutGoes || cutArgs, cutDiff)), codeLines(orEmpty(args)))
 	add("In the agent's own words", codeLines(cut(c.Intent, maxIntent)))
 	add("Questions", lines(c.Dialogue, maxDialogue))
-	var link, line string
-	if c.Link != "" {
-		link = "[Open in the console](" + c.Link + ")"
-	}
 	if !c.Settled {
-		line = bold(cut(c.Line, maxStatus))
+		add("How it stands", bold(cut(c.Line, maxStatus)), inert(cut(c.Silence, maxStatus)), link(c))
 	}
-	add("How it stands", line, inert(cut(c.Silence, maxStatus)), link)
 	return all
 }
 
-// changes is a diff without its head if there is only one: phones show four lines.
+// changes is a diff without its head if there is only one of that: phones show four
+// lines.
 func changes(diff string) string {
 	head := strings.SplitN(diff, "\n", 3)
-	if len(head) == 3 && strings.HasPrefix(head[0], "--- ") && strings.HasPrefix(head[1], "+++ ") && !strings.Contains(head[2], "\n--- ") {
-		return head[2]
+	if len(head) < 3 || !strings.HasPrefix(head[0], "--- ") || !strings.HasPrefix(head[1], "+++ ") || strings.Contains(head[2], "\n--- ") {
+		return diff
+	}
+	diff = head[2]
+	if where, rest, more := strings.Cut(diff, "\n"); more && strings.HasPrefix(where, "@@ ") && !strings.Contains(rest, "\n@@ ") {
+		return rest
 	}
 	return diff
 }
