@@ -13,8 +13,8 @@ import (
 )
 
 func newDoctor(p process) *cobra.Command {
-	c := group("doctor", "find what keeps an installation from working, and how to mend it", newDoctorSlack(p))
-	c.Example = "  approvalbot doctor slack --config approvalbot.yaml"
+	c := group("doctor", "find what keeps an installation from working, and how to mend it", newDoctorSlack(p), newDoctorMattermost(p))
+	c.Example = "  approvalbot doctor slack --config approvalbot.yaml\n  approvalbot doctor mattermost --config approvalbot.yaml --press"
 	return c
 }
 
@@ -24,6 +24,7 @@ type level string
 const (
 	fails level = "fail" // must be mended
 	warns level = "warn" // works, but perhaps not as meant
+	notes level = "note" // is to be known
 	fine  level = "ok"
 )
 
@@ -32,6 +33,8 @@ func (l level) seen() (word string, st style) {
 	switch l {
 	case fine:
 		return "ok", green
+	case notes:
+		return "note", cyan
 	case warns:
 		return "warn", yellow
 	default:
@@ -66,6 +69,10 @@ type findings struct {
 
 func (f *findings) ok(check, format string, args ...any) {
 	f.add(finding{Check: check, Level: fine, Text: fmt.Sprintf(format, args...)})
+}
+
+func (f *findings) note(check, fix, format string, args ...any) {
+	f.add(finding{Check: check, Level: notes, Text: fmt.Sprintf(format, args...), Fix: fix})
 }
 
 func (f *findings) warn(check, fix, format string, args ...any) {
@@ -103,7 +110,7 @@ func (f *findings) finish(out io.Writer) error {
 	sum := examined{Checks: f.all}
 	for _, one := range f.all {
 		switch one.Level {
-		case fine:
+		case fine, notes:
 		case warns:
 			sum.Warnings++
 		default:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -34,21 +33,14 @@ connects for a moment, and who presses a button in just that moment has to press
 again.`,
 		Example: "  approvalbot doctor slack --config approvalbot.yaml\n  approvalbot doctor slack -o json", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f := &findings{screen: newScreen(p), json: asJSON(cmd)}
-			cfg, problems := config.Load(file, p.env)
-			f.config(problems)
-			switch {
-			case cfg == nil:
-			case cfg.Slack == nil:
-				f.fail("config", "add channels.slack to "+file+", with the tokens of the app; docs/slack.md says how to make one", "%s has no Slack in it", file)
-			default:
-				d := &slackDoctor{findings: f, cfg: cfg, known: map[string]person{}, able: map[string]bool{}, unsure: map[string]bool{}}
-				d.examine(cmd.Context())
-			}
-			if err := cmd.Context().Err(); err != nil {
-				return err
-			}
-			return f.finish(p.out)
+			return examination(cmd, p, file, func(ctx context.Context, f *findings, cfg *config.Loaded) {
+				if cfg.Slack == nil {
+					f.fail("config", "add channels.slack to "+file+", with the tokens of the app; docs/slack.md says how to make one", "%s has no Slack in it", file)
+					return
+				}
+				d := &slackDoctor{chatDoctor: newChatDoctor(f, cfg, gate.Slack, "Slack", "slack_users, slack_usergroups"), known: map[string]person{}}
+				d.examine(ctx)
+			})
 		},
 	}
 	configFlag(c, &file)
@@ -57,13 +49,9 @@ again.`,
 
 // slackDoctor examines one Slack.
 type slackDoctor struct {
-	*findings
-	cfg *config.Loaded
-	who *slack.Account
-
-	known  map[string]person // people by id
-	able   map[string]bool   // groups in which somebody on Slack can decide
-	unsure map[string]bool   // groups of which nobody knows
+	chatDoctor
+	who   *slack.Account
+	known map[string]person // people by id
 }
 
 // person is somebody who was looked up.
@@ -112,7 +100,6 @@ const (
 	installFix = "in the app's settings: Install App, Install to Workspace; then copy the Bot User OAuth Token"
 	copyFix    = "in the app's settings: OAuth & Permissions; copy the Bot User OAuth Token (xoxb-…)"
 	rotateFix  = "make an app of the manifest, which has token rotation off; it cannot be switched off again"
-	laterFix   = "run this again in a minute"
 )
 
 // tokenTroubles is what Slack's words about a bot token mean.
@@ -297,11 +284,8 @@ const (
 )
 
 func (d *slackDoctor) clock() {
-	const check, fix = "clock", "set this machine's clock, and keep it right: NTP, chrony, or `timedatectl set-ntp true`"
-	off, side := d.who.Ahead, "ahead of"
-	if off < 0 {
-		off, side = -off, "behind"
-	}
+	const check, fix = "clock", clockFix
+	off, side := apart(d.who.Ahead)
 	http := d.cfg.Channels.Slack.SigningSecret.Set()
 	switch {
 	case off > clockLost && http:
@@ -317,36 +301,9 @@ func (d *slackDoctor) clock() {
 
 // conversations looks at each place that cards or words go to, once.
 func (d *slackDoctor) conversations(ctx context.Context) {
-	var ids []string
-	uses := map[string][]string{}
-	use := func(id, what string) {
-		if id == "" {
-			return
-		}
-		if uses[id] == nil {
-			ids = append(ids, id)
-		}
-		uses[id] = append(uses[id], what)
+	for _, r := range d.rooms() {
+		d.conversation(ctx, r.id, r.what(), r.onlyOperators())
 	}
-	const operators = "operators"
-	use(d.cfg.Review[gate.Slack], "review")
-	use(d.cfg.Operators[gate.Slack], operators)
-	for _, r := range d.cfg.Policy.Rules() {
-		use(onSlackOf(r), "rule "+r.Name)
-	}
-	for _, id := range ids {
-		d.conversation(ctx, id, strings.Join(uses[id], ", "), slices.Equal(uses[id], []string{operators}))
-	}
-}
-
-// onSlackOf is the conversation on Slack that a rule names.
-func onSlackOf(r *gate.Rule) string {
-	for _, c := range r.Conversations {
-		if id, ok := strings.CutPrefix(c.Place, gate.Slack+":"); ok {
-			return id
-		}
-	}
-	return ""
 }
 
 // conversation looks at one. To operators nothing is shown that is not for others.
@@ -444,7 +401,7 @@ func misnamed(id string, p slack.Person) string {
 
 // listed looks at the accounts that groups list by id.
 func (d *slackDoctor) listed(ctx context.Context) {
-	for _, name := range slices.Sorted(maps.Keys(d.cfg.Approvers.Groups)) {
+	for _, name := range d.groups() {
 		for _, id := range d.cfg.Approvers.Groups[name].SlackUsers {
 			d.account(ctx, name, id)
 		}
@@ -491,7 +448,7 @@ func (d *slackDoctor) account(ctx context.Context, group, id string) {
 
 // userGroups looks at the user groups.
 func (d *slackDoctor) userGroups(ctx context.Context) {
-	for _, name := range slices.Sorted(maps.Keys(d.cfg.Approvers.Groups)) {
+	for _, name := range d.groups() {
 		for _, id := range d.cfg.Approvers.Groups[name].SlackUserGroups {
 			d.userGroup(ctx, name, id)
 		}
@@ -518,9 +475,9 @@ func (d *slackDoctor) userGroup(ctx context.Context, group, id string) {
 	case m.able == 0 && m.unknown == 0:
 		d.fail(check, fix, "%s%s, none of whom can decide (%s)", what, plural(len(users), "member"), m.crowd())
 	case len(m.unable) == 0:
-		d.ok(check, "%s%s%s", what, plural(len(users), "member"), m.rest())
+		d.ok(check, "%s%s%s", what, plural(len(users), "member"), m.rest("Slack"))
 	default:
-		d.warn(check, fix, "%s%s, %s%s", what, plural(len(users), "member"), m.losers(), m.rest())
+		d.warn(check, fix, "%s%s, %s%s", what, plural(len(users), "member"), m.losers(), m.rest("Slack"))
 	}
 }
 
@@ -540,23 +497,6 @@ func (d *slackDoctor) noUserGroup(group, id string, f *slack.Failure) {
 		d.unsure[group] = true
 		d.warn(check, laterFix, "%s: user group %s could not be looked up: %s", group, id, f)
 	}
-}
-
-// members are those of a user group, as far as they could be looked at.
-type members struct {
-	able    int
-	unable  map[gate.Account]int
-	unknown int
-	failed  error // why; nil if it is only that enough were
-}
-
-// invisible is the account of whom the bot cannot see, and so nobody recognises.
-const invisible gate.Account = "invisible"
-
-// words for one and for several.
-var accountWords = map[gate.Account][2]string{
-	gate.Guest: {"a guest", "guests"}, gate.Outsider: {"an outsider", "outsiders"}, gate.Bot: {"a bot", "bots"},
-	gate.Deactivated: {"a deactivated account", "deactivated accounts"}, invisible: {"somebody the bot cannot see", "people the bot cannot see"},
 }
 
 func (d *slackDoctor) members(ctx context.Context, users, listed []string) members {
@@ -579,37 +519,6 @@ func (d *slackDoctor) members(ctx context.Context, users, listed []string) membe
 		}
 	}
 	return m
-}
-
-// crowd counts those who cannot decide by what they are.
-func (m members) crowd() string {
-	var parts []string
-	for _, a := range slices.Sorted(maps.Keys(m.unable)) {
-		if n := m.unable[a]; n == 1 {
-			parts = append(parts, accountWords[a][0])
-		} else {
-			parts = append(parts, fmt.Sprintf("%d %s", n, accountWords[a][1]))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-func (m members) losers() string {
-	n := 0
-	for _, some := range m.unable {
-		n += some
-	}
-	if n == 1 {
-		return fmt.Sprintf("1 of them %s who cannot decide", m.crowd())
-	}
-	return fmt.Sprintf("%d of them (%s) cannot decide", n, m.crowd())
-}
-
-func (m members) rest() string {
-	if m.unknown == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; %d of them not looked at, because Slack limits how often", m.unknown)
 }
 
 // people looks at the accounts that belong to one human each.
@@ -639,39 +548,4 @@ func (d *slackDoctor) people(ctx context.Context) {
 	if good > 0 {
 		d.ok(check, "%s known to Slack", plural(good, "account"))
 	}
-}
-
-// rules looks for cards on which nobody who sees them on Slack could decide.
-func (d *slackDoctor) rules() {
-	const check = "rules"
-	var good int
-	var all []string // groups, in the order of rules
-	lost := map[string][]string{}
-	for _, r := range d.cfg.Policy.Rules() {
-		if r.Action != gate.ActionAsk || cmp.Or(onSlackOf(r), d.cfg.Review[gate.Slack]) == "" {
-			continue
-		}
-		switch {
-		case r.AdmitsRequester || d.anyOf(r.Groups, d.able):
-			good++
-		case d.anyOf(r.Groups, d.unsure):
-		default:
-			groups := strings.Join(approversOf(r), ", ")
-			if lost[groups] == nil {
-				all = append(all, groups)
-			}
-			lost[groups] = append(lost[groups], r.Name)
-		}
-	}
-	for _, groups := range all {
-		d.warn(check, "list people on Slack in the group (slack_users, slack_usergroups), or send the cards elsewhere",
-			"%s: cards go to Slack, and nobody of %s can decide there; at the console only", strings.Join(lost[groups], ", "), groups)
-	}
-	if good > 0 {
-		d.ok(check, "somebody on Slack can decide on the cards of %s", plural(good, "rule"))
-	}
-}
-
-func (*slackDoctor) anyOf(groups []*gate.Group, such map[string]bool) bool {
-	return slices.ContainsFunc(groups, func(g *gate.Group) bool { return such[g.Name] })
 }
