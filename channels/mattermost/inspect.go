@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -264,7 +265,7 @@ func look[T any](ctx context.Context, what func(context.Context) (T, *model.Resp
 
 // one makes an answer with nothing in it an error.
 func one[T any](got *T, resp *model.Response, err error) (*T, *model.Response, error) {
-	if err == nil && got == nil {
+	if err == nil && (got == nil || reflect.ValueOf(got).Elem().IsZero()) {
 		err = errNeither
 	}
 	return got, resp, err
