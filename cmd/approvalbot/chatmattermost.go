@@ -30,6 +30,7 @@ func (c *chats) mattermost(ctx context.Context, cfg *config.Loaded, r *roads) {
 	presses := &mattermost.Presses{Mattermost: m, Press: r.clicks.Try, Kept: r.store, Card: r.card, Log: r.log}
 	c.routes[mattermost.ActionsPath], c.routes[mattermost.DialogsPath] = presses, mattermost.Dialogs{Presses: presses}
 	c.routes[mattermost.CommandsPath] = &mattermost.Commands{Mattermost: m, Run: r.commands.Run, Log: r.log}
+	c.routes[mattermost.TrialPath] = mattermost.Echo{Mattermost: m, Log: r.log}
 
 	set := &settling{chat: m, policy: r.gate.Policy, log: r.log}
 	set.begin(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -22,27 +23,38 @@ import (
 
 func newDoctorMattermost(p process) *cobra.Command {
 	var file string
+	var try roundTrip
 	c := &cobra.Command{
-		Use: "mattermost", Short: "token, settings, conversations, approvers and callbacks on Mattermost",
+		Use: "mattermost [team/channel]", Short: "token, settings, conversations, approvers and callbacks on Mattermost",
 		Long: `Asks Mattermost about everything that a config file needs of it: whether the server
 is one and the token is good, how it is set up, whether the clock is right, whether
 cards can be posted in each conversation, who of the approvers could decide, and
 where the slash command leads. Below each thing that is not well is how to mend it.
 
-It fails (exit 2) if anything must be mended; warnings and notes alone do not. Nothing
-is posted or made, and no secret is printed. It may run beside a server.`,
-		Example: "  approvalbot doctor mattermost --config approvalbot.yaml\n  approvalbot doctor mattermost -o json", Args: cobra.NoArgs,
+Whether Mattermost can call back shows only when somebody presses a button: --press
+posts one, in the review channel or the one that is named, waits until you have
+pressed it, and says what arrived. It may run beside a server, which then answers;
+without one it answers itself, on the address that the server would listen on.
+
+It fails (exit 2) if anything must be mended; warnings and notes alone do not. Without
+--press nothing is posted. Nothing is made, and no secret is printed.`,
+		Example: "  approvalbot doctor mattermost --config approvalbot.yaml\n  approvalbot doctor mattermost --press --wait 5m\n  approvalbot doctor mattermost --press acme/approvals -o json",
+		Args:    try.args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return examination(cmd, p, file, func(ctx context.Context, f *findings, cfg *config.Loaded) {
 				if cfg.Mattermost == nil {
 					f.fail("config", "add channels.mattermost to "+file+", with the token of a bot account; docs/mattermost.md says how to make one", "%s has no Mattermost in it", file)
 					return
 				}
-				newMattermostDoctor(f, cfg).examine(ctx)
+				d := newMattermostDoctor(f, cfg)
+				d.try, d.prompt = try, p.err
+				d.examine(ctx)
 			})
 		},
 	}
 	configFlag(c, &file)
+	c.Flags().BoolVar(&try.press, "press", false, "post a button, and wait until somebody presses it")
+	c.Flags().DurationVar(&try.wait, "wait", 2*time.Minute, "how long to wait for the press")
 	return c
 }
 
@@ -52,6 +64,9 @@ type mattermostDoctor struct {
 	section *mattermost.Config
 	server  *mattermost.Server
 	who     *mattermost.Account
+
+	try    roundTrip
+	prompt io.Writer // of who is to press
 }
 
 func newMattermostDoctor(f *findings, cfg *config.Loaded) *mattermostDoctor {
@@ -88,6 +103,7 @@ func (d *mattermostDoctor) examine(ctx context.Context) {
 	for _, c := range d.section.Commands {
 		d.command(ctx, c)
 	}
+	d.roundTrip(ctx)
 }
 
 // refusal is why Mattermost did not say something.
