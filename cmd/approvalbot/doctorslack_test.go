@@ -529,6 +529,10 @@ var peopleAilments = []ailment{
 		says:    "ok    people          2 accounts known to Slack",
 	},
 	{
+		name: "rules whose approvers are known by their addresses: nothing is said", verdict: "All is well.",
+		changes: []string{"slack_usergroups: [S0SRE00001], slack_users: [U0BO000001], ", "emails: [bo@example.com], "}, says: "ok    people          2 accounts known to Slack",
+	},
+	{
 		name: "a rule that admits who asks", changes: []string{"slack_usergroups: [S0SRE00001], slack_users: [U0BO000001], ", "", "{tool: x}", "{tool: x}, approvers: [requester]"}, verdict: oneWarns,
 		says: "ok    rules           somebody on Slack can decide on the cards of 1 rule",
 	},
