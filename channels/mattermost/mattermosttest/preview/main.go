@@ -1,7 +1,8 @@
 // Command preview draws posts, dialogs and answers to commands as a page, about as
 // Mattermost's app for phones and its web app show them:
 //
-//	go run ./channels/mattermost/mattermosttest/preview -o /tmp/cards.html card.json …
+//	go test ./channels/mattermost/mattermosttest/preview -looks /tmp/looks    # an existing folder
+//	go run ./channels/mattermost/mattermosttest/preview -o /tmp/cards.html /tmp/looks/*.json
 //	chromium --headless --screenshot=/tmp/cards.png --window-size=1160,9000 /tmp/cards.html
 //
 // Both apps fold what is long; with -open it is drawn as after "Show more".

@@ -51,7 +51,7 @@ func markdown(text string) (blocks []block, err error) {
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
 		if fence.MatchString(line) {
-			n := slices.Index(lines[i+1:], line)
+			n := slices.IndexFunc(lines[i+1:], func(l string) bool { return ends(l, line) })
 			if n < 0 {
 				return nil, fmt.Errorf("a fence that does not end: %q", text)
 			}
@@ -77,6 +77,12 @@ func markdown(text string) (blocks []block, err error) {
 }
 
 var fence = regexp.MustCompile("^`{3,}$")
+
+// ends reports whether a line ends a fence: more backticks do as well.
+func ends(line, mark string) bool {
+	line = strings.TrimSpace(line)
+	return strings.HasPrefix(line, mark) && strings.Trim(line, "`") == ""
+}
 
 var (
 	link   = regexp.MustCompile(`^\[([^\[\]]+)\]\((https?://[^\s()]+)\)`)

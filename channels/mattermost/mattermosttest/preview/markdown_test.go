@@ -23,6 +23,9 @@ func TestMarkdown(t *testing.T) {
 			{Item: true, Lines: [][]span{{{Kind: "text", Text: "c"}}}},
 		}},
 		{"a fence holds shorter ones", "````\n```\n# x\n```\n````", []block{{Code: []string{"```", "# x", "```"}}}},
+		{"more backticks end a fence as well", "```\nx\n`````\ny", []block{
+			{Code: []string{"x"}}, {Lines: [][]span{{{Kind: "text", Text: "y"}}}},
+		}},
 		{"code ends with as many backticks", "`` a`b `` c", []block{{Lines: [][]span{{{Kind: "code", Text: "a`b"}, {Kind: "text", Text: " c"}}}}}},
 		{"code goes on where more backticks are", "``a```b``", []block{{Lines: [][]span{{{Kind: "code", Text: "a```b"}}}}}},
 		{"code keeps the blanks of its line", "`  a`", []block{{Lines: [][]span{{{Kind: "code", Text: "  a"}}}}}},
