@@ -132,7 +132,7 @@ func TestPeopleAreLookedAtForOperators(t *testing.T) {
 			t.Errorf("%s is %+v, %v; want %+v", called, got, err, want)
 		}
 	}
-	for r, want := range map[gate.Roster]int{{Kind: gate.KindConversation, ID: "acme/ops"}: 6, {Kind: gate.KindUserGroup, ID: group}: 1} {
+	for r, want := range map[gate.Roster]int{{Kind: gate.KindConversation, ID: "acme/ops"}: 5, {Kind: gate.KindUserGroup, ID: group}: 1} {
 		if got, err := a.Crowd(t.Context(), r); err != nil || len(got) != want {
 			t.Errorf("%v: %+v, %v; want %d", r, got, err, want)
 		}

@@ -159,7 +159,7 @@ func TestApproversAreWrittenToDirectly(t *testing.T) {
 	for name, want := range map[string][]string{
 		"x":             {"mattermost:@" + mmAnn, "mattermost:@" + mmBo, "slack:" + annOnSlack},
 		"on-slack":      {"slack:" + annOnSlack},
-		"on-mattermost": {"mattermost:@" + mmAnn, "mattermost:@" + mattermosttest.BotUser},
+		"on-mattermost": {"mattermost:@" + annOnMM},
 	} {
 		var got []string
 		for _, c := range direct(t.Context(), &gate.View{Rule: rules[name]}) {
