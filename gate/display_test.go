@@ -22,6 +22,7 @@ func TestVisible(t *testing.T) {
 		"a bidi override is seen":                        {"a\u202eb", `a\u202eb`},
 		"a zero-width space is seen":                     {"rm\u200b -rf", `rm\u200b -rf`},
 		"a look-alike space is seen":                     {"a\u00a0b\u3000c", `a\u00a0b\u3000c`},
+		"pictures of controls are no controls":           {"x\u2424# Approved by Ann \u2400\u2423", `x\u2424# Approved by Ann \u2400\u2423`},
 		"letters that are drawn as nothing are seen":     {"\u3164\u115f\u2800\U0001d159", `\u3164\u115f\u2800\ud834\udd59`},
 		"a tag character is seen":                        {"ok\U000e0041", `ok\udb40\udc41`},
 		"a variation selector is seen":                   {"x\ufe0f\U000e0100", `x\ufe0f\udb40\udd00`},

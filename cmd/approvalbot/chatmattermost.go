@@ -58,35 +58,30 @@ func cardIn(ctx context.Context, cards gate.Cards, m *mattermost.Mattermost, id 
 func meetMattermost(ctx context.Context, cfg *config.Loaded, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, connectFor)
 	defer cancel()
-	self, err := cfg.Mattermost.Connect(ctx)
-	switch {
-	case err == nil:
-		log.InfoContext(ctx, "connected to Mattermost", "url", cfg.Channels.Mattermost.URL, "bot", self.Username, "id", self.ID, "version", self.Version)
-	case gate.KindOf(err) == gate.Unavailable:
+	_, err := cfg.Mattermost.Connect(ctx)
+	if gate.KindOf(err) == gate.Unavailable {
 		log.WarnContext(ctx, "Mattermost does not answer; cards wait until it does", "err", err)
 		return nil
-	}
-	if err == nil && (!self.Bot || self.Admin) {
-		log.WarnContext(ctx, "the token for Mattermost is of an account that may do more than it must; use a bot account that is no admin", "bot", self.Bot, "admin", self.Admin)
 	}
 	return err
 }
 
-// settling does what Mattermost must answer once, and again for another policy: which
-// accounts the names in it are, whether its lists can be read, and the tokens of slash
-// commands. What it does not answer is asked again.
+// settling does what Mattermost must answer once, and in part again for another policy:
+// who the bot is, which accounts the names in the policy are, whether its lists can be
+// read, and the tokens of slash commands. What it does not answer is asked again.
 type settling struct {
 	chat   settled
 	policy func() *gate.Policy
 	log    *slog.Logger
 
-	mu                     sync.Mutex
-	names, lists, commands bool // are known
+	mu                          sync.Mutex
+	bot, names, lists, commands bool // are known
 }
 
 // settled is what is asked.
 type settled interface {
 	Name() string
+	Connect(ctx context.Context) (mattermost.Self, error)
 	Pin(ctx context.Context, usernames []string) (map[string]string, error)
 	Readable(ctx context.Context, r gate.Roster) error
 	Register(ctx context.Context) error
@@ -114,6 +109,9 @@ func (s *settling) begin(ctx context.Context) {
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.bot {
+		s.bot = s.greet(ctx)
+	}
 	if !s.names {
 		s.names = s.pin(ctx)
 	}
@@ -131,6 +129,18 @@ func (s *settling) reloaded(ctx context.Context) {
 	s.names, s.lists = false, false
 	s.mu.Unlock()
 	s.begin(ctx)
+}
+
+func (s *settling) greet(ctx context.Context) bool {
+	self, err := s.chat.Connect(ctx)
+	if err != nil {
+		return s.answered(ctx, "who the bot is", err)
+	}
+	s.log.InfoContext(ctx, "connected to Mattermost", "bot", self.Username, "id", self.ID, "version", self.Version)
+	if !self.Bot || self.Admin {
+		s.log.WarnContext(ctx, "the token for Mattermost is of an account that may do more than it must; use a bot account that is no admin", "bot", self.Bot, "admin", self.Admin)
+	}
+	return true
 }
 
 func (s *settling) pin(ctx context.Context) bool {

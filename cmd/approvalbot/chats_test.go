@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/approvalbot/approvalbot/channels/mattermost"
 	"github.com/approvalbot/approvalbot/channels/mattermost/mattermosttest"
 	"github.com/approvalbot/approvalbot/channels/slack/slacktest"
 	"github.com/approvalbot/approvalbot/gate"
@@ -49,7 +50,7 @@ func (l *lab) where(id gate.ID) (all []string) {
 			all = append(all, "slack")
 		}
 	}
-	for _, p := range l.mattermost.Posts(mmReview) {
+	for _, p := range l.mattermost.Posts(opsOnMM) {
 		if p.Props["approvalbot_card"] == string(id) {
 			all = append(all, "mattermost")
 		}
@@ -78,7 +79,7 @@ func TestTwoChats(t *testing.T) {
 	a := l.asked()
 	soon(t, "a card in each", func() bool { return slices.Equal(l.where(a.ID), []string{"slack", "mattermost"}) })
 	var card mattermosttest.Post
-	for _, p := range l.mattermost.Posts(mmReview) {
+	for _, p := range l.mattermost.Posts(opsOnMM) {
 		if p.Props["approvalbot_card"] == string(a.ID) {
 			card = p
 		}
@@ -97,13 +98,13 @@ func TestTwoChats(t *testing.T) {
 			t.Errorf("%s is told %q, %v; want %q", user, told, err, want)
 		}
 	}
-	press(mmAnn, "Recorded (1 of 2)")
+	press(annOnMM, "Recorded (1 of 2)")
 	if told := onSlack(); !strings.Contains(told, "You already approved this") {
 		t.Errorf("in the other chat the same person is told %q", told)
 	}
-	press(mmBo, "Recorded. Approved by bo")
+	press(boOnMM, "Recorded. Approved by bo")
 
-	l.mattermost.Archive(mmReview)
+	l.mattermost.Archive(opsOnMM)
 	if got := shown(l.asked()); !slices.Equal(got, []string{"slack"}) {
 		t.Errorf("where one chat takes no card it is in %q", got)
 	}
@@ -130,8 +131,8 @@ func TestWhereCardsGo(t *testing.T) {
 		"a rule that is gone":     {gate.View{}, []string{mmOnReview, onReview}},
 		"a rule that names both":  {gate.View{Rule: rule["named"]}, []string{"slack:C0PROD0001", "mattermost:acme/prod", onReview, mmOnReview}},
 		"where the call came from": {
-			gate.View{Rule: rule["on-slack"], Snapshot: gate.Snapshot{Approval: gate.Approval{Mode: gate.Inline, Subject: gate.Subject{Origin: gate.Conversation{Place: "mattermost:" + mmLive, Thread: "t"}}}}},
-			[]string{"mattermost:" + mmLive, onReview, mmOnReview},
+			gate.View{Rule: rule["on-slack"], Snapshot: gate.Snapshot{Approval: gate.Approval{Mode: gate.Inline, Subject: gate.Subject{Origin: gate.Conversation{Place: "mattermost:" + liveOnMM, Thread: "t"}}}}},
+			[]string{"mattermost:" + liveOnMM, onReview, mmOnReview},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +158,7 @@ func TestApproversAreWrittenToDirectly(t *testing.T) {
 		rules[r.Name] = r
 	}
 	for name, want := range map[string][]string{
-		"x":             {"mattermost:@" + mmAnn, "mattermost:@" + mmBo, "slack:" + annOnSlack},
+		"x":             {"mattermost:@" + annOnMM, "mattermost:@" + boOnMM, "slack:" + annOnSlack},
 		"on-slack":      {"slack:" + annOnSlack},
 		"on-mattermost": {"mattermost:@" + annOnMM},
 	} {
@@ -180,6 +181,10 @@ type slowChat struct {
 }
 
 func (*slowChat) Name() string { return gate.Mattermost }
+
+func (*slowChat) Connect(context.Context) (mattermost.Self, error) {
+	return mattermost.Self{Bot: true}, nil
+}
 
 func (s *slowChat) Pin(context.Context, []string) (map[string]string, error) {
 	s.asked++
@@ -206,19 +211,19 @@ func TestNamesAreAskedForUntilMattermostAnswers(t *testing.T) {
 		go s.run(ctx)
 		passes := func(d time.Duration) { <-time.After(d); synctest.Wait() }
 		passes(time.Minute)
-		if chat.asked < 4 || chat.register < 4 || p.PersonOf("mattermost:"+mmAnn) != "" {
-			t.Errorf("asked %d and %d times, and ann is %q", chat.asked, chat.register, p.PersonOf("mattermost:"+mmAnn))
+		if chat.asked < 4 || chat.register < 4 || p.PersonOf("mattermost:"+annOnMM) != "" {
+			t.Errorf("asked %d and %d times, and ann is %q", chat.asked, chat.register, p.PersonOf("mattermost:"+annOnMM))
 		}
-		chat.ids, chat.pin, chat.reg = map[string]string{"ann": mmAnn}, &gate.Error{Kind: gate.Invalid}, &gate.Error{Kind: gate.Forbidden} // and bo is nobody's
+		chat.ids, chat.pin, chat.reg = map[string]string{"ann": annOnMM}, &gate.Error{Kind: gate.Invalid}, &gate.Error{Kind: gate.Forbidden} // and bo is nobody's
 		passes(settleEvery)
 		asked, register := chat.asked, chat.register
-		chat.ids["bo"] = mmBoss // somebody takes the name
+		chat.ids["bo"] = bossOnMM // somebody takes the name
 		passes(time.Hour)
 		if chat.asked != asked || chat.register != register {
 			t.Errorf("asked again, %d and %d times", chat.asked-asked, chat.register-register)
 		}
-		if p.PersonOf("mattermost:"+mmAnn) != "ann" || p.PersonOf("mattermost:"+mmBoss) != "" {
-			t.Errorf("ann is %q, and the other %q", p.PersonOf("mattermost:"+mmAnn), p.PersonOf("mattermost:"+mmBoss))
+		if p.PersonOf("mattermost:"+annOnMM) != "ann" || p.PersonOf("mattermost:"+bossOnMM) != "" {
+			t.Errorf("ann is %q, and the other %q", p.PersonOf("mattermost:"+annOnMM), p.PersonOf("mattermost:"+bossOnMM))
 		}
 		s.reloaded(ctx)
 		if chat.asked != asked+1 {

@@ -9,28 +9,26 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// The channels and people of every Mattermost; all channels are in the team acme.
+// More of what is on the Mattermost of these tests.
 const (
-	mmReview, mmProd, mmOps = "c1review000000000000000000", "c1prod00000000000000000000", "c1ops000000000000000000000"
-	mmLive                  = "c1live00000000000000000000" // in which an agent works
-	mmSre                   = "c1sre000000000000000000000" // Ann is in it
-	mmAnn, mmBo, mmBoss     = "u1ann000000000000000000000", "u1bo0000000000000000000000", "u1boss00000000000000000000"
-	mmGroup                 = "g1sre000000000000000000000"
-	mmCommand               = "k1command00000000000000000" // the token of /approvals
+	prodOnMM  = "c1prod00000000000000000000"
+	sreOnMM   = "c1sre000000000000000000000" // Ann is in it
+	mmGroup   = "g1sre000000000000000000000"
+	mmCommand = "k1command00000000000000000" // the token of /approvals
 )
 
 // newMattermost is a Mattermost with those, whose people have mailboxes.
 func newMattermost(t *testing.T, c mattermosttest.Config) *mattermosttest.Server {
 	t.Helper()
 	s := mattermosttest.New(t, c)
-	for id, name := range map[string]string{mmAnn: "ann", mmBo: "bo", mmBoss: "boss"} {
+	for id, name := range map[string]string{annOnMM: "ann", boOnMM: "bo", bossOnMM: "boss"} {
 		s.AddUser(mattermosttest.User{ID: id, Username: name, Email: name + "@example.com", EmailVerified: true})
 	}
-	for id, name := range map[string]string{mmReview: "review", mmProd: "prod", mmOps: "ops", mmLive: "live"} {
-		s.AddChannel(mattermosttest.Channel{ID: id, Name: name, Members: []string{mmAnn, mmBo, mmBoss, mattermosttest.BotUser}})
+	for id, name := range map[string]string{opsOnMM: "review", prodOnMM: "prod", liveOnMM: "live"} {
+		s.AddChannel(mattermosttest.Channel{ID: id, Name: name, Members: []string{annOnMM, boOnMM, bossOnMM, mattermosttest.BotUser}})
 	}
-	s.AddChannel(mattermosttest.Channel{ID: mmSre, Name: "sre", Type: "P", Members: []string{mmAnn, mattermosttest.BotUser}})
-	s.AddGroup(mattermosttest.Group{ID: mmGroup, Name: "sre", Members: []string{mmAnn}})
+	s.AddChannel(mattermosttest.Channel{ID: sreOnMM, Name: "sre", Type: "P", Members: []string{annOnMM, mattermosttest.BotUser}})
+	s.AddGroup(mattermosttest.Group{ID: mmGroup, Name: "sre", Members: []string{annOnMM}})
 	return s
 }
 
@@ -58,7 +56,7 @@ func mmCard(l *lab) (card mattermosttest.Post) {
 	l.runs()
 	l.asked()
 	soon(l.t, "a card", func() bool {
-		if all := l.mattermost.Posts(mmReview); len(all) > 0 {
+		if all := l.mattermost.Posts(opsOnMM); len(all) > 0 {
 			card = all[0]
 		}
 		return card.ID != ""
@@ -68,14 +66,14 @@ func mmCard(l *lab) (card mattermosttest.Post) {
 
 // mmPressed says what Ann sees who approves the card in review.
 func mmPressed(l *lab) string {
-	o, err := l.mattermost.Press(l.t.Context(), mattermosttest.Press{User: mmAnn, Post: mmCard(l).ID, Action: "approve"})
+	o, err := l.mattermost.Press(l.t.Context(), mattermosttest.Press{User: annOnMM, Post: mmCard(l).ID, Action: "approve"})
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	switch {
 	case o.Status != http.StatusOK:
 		return "not reached"
-	case len(l.mattermost.Dialogs(mmAnn)) > 0:
+	case len(l.mattermost.Dialogs(annOnMM)) > 0:
 		return "a dialog"
 	}
 	return strings.Join(o.Ephemerals, "\n")
@@ -85,7 +83,7 @@ func mmPressed(l *lab) string {
 func mmForged(l *lab) string {
 	card := mmCard(l)
 	status, answer, err := l.mattermost.Forge(l.t.Context(), card.URLOf("approve"), map[string]any{
-		"user_id": mmAnn, "channel_id": mmReview, "post_id": card.ID, "trigger_id": mattermosttest.NewID(), "context": card.Context("approve"),
+		"user_id": annOnMM, "channel_id": opsOnMM, "post_id": card.ID, "trigger_id": mattermosttest.NewID(), "context": card.Context("approve"),
 	})
 	if err != nil {
 		l.t.Fatal(err)
@@ -100,7 +98,7 @@ func mmForged(l *lab) string {
 func mmTyped(l *lab) string {
 	l.mattermost.AddCommand(mattermosttest.Command{Trigger: "approvals", URL: l.front + "/mattermost/commands", Token: mmCommand})
 	l.runs()
-	o, err := l.mattermost.Type(l.t.Context(), mattermosttest.Typed{User: mmAnn, Channel: mmReview, Trigger: "approvals", Text: "pending"})
+	o, err := l.mattermost.Type(l.t.Context(), mattermosttest.Typed{User: annOnMM, Channel: opsOnMM, Trigger: "approvals", Text: "pending"})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -115,7 +113,7 @@ func mmSelfApproved(l *lab) string {
 	a := l.askAs(gate.Requester{Key: "hermes", Person: "ann", Attended: true}, "x").Approval
 	_, err := l.gate().Decide(l.t.Context(), gate.Decision{
 		ID: a.ID, Choice: gate.Approve, Digest: a.Digest,
-		Voter: gate.Voter{ID: "mattermost:" + mmAnn, Surface: "mattermost", Email: "ann@example.com"},
+		Voter: gate.Voter{ID: "mattermost:" + annOnMM, Surface: "mattermost", Email: "ann@example.com"},
 	})
 	return string(gate.ReasonOf(err))
 }
@@ -130,7 +128,7 @@ var mattermostRows = []keyRow{
 	{mmPath + "commands[].team", onMattermost(mmSection+", commands: [{team: acme, token_file: mm-command}]", ""), onMattermost(mmSection+", commands: [{team: other, token_file: mm-command}]", ""), mmTyped, [2]string{"Nothing is pending", "refused"}},
 	{mmPath + "commands[].token_file", onMattermost(mmSection+", commands: [{team: acme, token_file: mm-command}]", ""), onMattermost(mmSection+", commands: [{team: acme, token_file: mm-other}]", ""), mmTyped, [2]string{"Nothing is pending", "refused"}},
 	{mmPath + "commands[].token", onMattermost(mmSection+`, commands: [{team: acme, token: "${MMCOMMAND}"}]`, ""), onMattermost(mmSection+`, commands: [{team: acme, token: "${OTHERMM}"}]`, ""), mmTyped, [2]string{"Nothing is pending", "refused"}},
-	{"approvers.groups.*.mattermost_users", mmDecides(mmAllowed, "mattermost_users: [ann]"), mmDecides(mmAllowed, "mattermost_users: ["+mmBo+"]"), mmPressed, [2]string{"Recorded", "You are not in g"}},
+	{"approvers.groups.*.mattermost_users", mmDecides(mmAllowed, "mattermost_users: [ann]"), mmDecides(mmAllowed, "mattermost_users: ["+boOnMM+"]"), mmPressed, [2]string{"Recorded", "You are not in g"}},
 	{"approvers.groups.*.mattermost_groups", mmDecides(mmAllowed, "mattermost_groups: ["+mmGroup+"]"), mmDecides(mmAllowed, "mattermost_groups: [g1other0000000000000000000]"), mmPressed, [2]string{"Recorded", "Could not look up who may decide"}},
 	{"approvers.groups.*.mattermost_channel_members", mmDecides(mmAllowed, "mattermost_channel_members: [acme/sre]"), mmDecides(mmAllowed, "mattermost_channel_members: [acme/empty]"), mmPressed, [2]string{"Recorded", "You are not in g"}},
 	{"approvers.groups.*.emails", mmDecides(mmAllowed, "emails: [Ann@example.com]"), mmDecides(mmAllowed, "emails: [bo@example.com]"), mmPressed, [2]string{"Recorded", "You are not in g"}},

@@ -366,33 +366,49 @@ func mmExpired(c *crew) {
 	}
 }
 
-// mmApprovedByCommand types what it wants, is answered without a button, and presses
-// on the card that comes as a direct message.
-func mmApprovedByCommand(s *mmTeam) {
-	a := s.asks("staged", "")
-	card := s.card(mmReview, a, "Waiting for")
-	answer := s.types(mmAnn, "approve "+a.ID)
-	for _, text := range []string{"Nothing is decided yet.", "direct messages with me"} {
-		if !strings.Contains(answer, text) {
-			s.t.Errorf("no %q in %q", text, answer)
+func mmDecidedElsewhere(c *crew) {
+	a := c.asks(wire.Call{Tool: "held", Args: []byte(`{"table":"orders"}`)}, c.mm.Say(bossOnMM, liveOnMM, "", "x"))
+	card := c.card(liveOnMM, a, "Waiting for")
+	if _, err := newTestClient(c.t, c.urls[1], c.keys["bo"]).Decide(c.t.Context(), a.ID, wire.DecideRequest{Decision: "deny", Reason: "no", Digest: a.Digest}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.golden("denied-elsewhere", c.card(liveOnMM, a, "Denied by bo"))
+	if o, err := c.mm.Press(c.t.Context(), mattermosttest.Press{User: annOnMM, Post: card.ID, Action: "approve"}); err != nil || o.Status != http.StatusNotFound {
+		c.t.Errorf("a button is left: %+v, %v", o, err)
+	}
+}
+
+// mmBothAtOnce has two people approve in the same moment, as often as it takes to be
+// sure: one decides, the other learns who.
+func mmBothAtOnce(c *crew) {
+	for range 3 {
+		a := c.asks(call("staged"), "")
+		card := c.card(opsOnMM, a, "Waiting for")
+		told := map[string]string{}
+		var (
+			both sync.WaitGroup
+			mu   sync.Mutex
+		)
+		for _, user := range []string{annOnMM, boOnMM} {
+			both.Go(func() {
+				o, err := c.mm.Press(c.t.Context(), mattermosttest.Press{User: user, Post: card.ID, Action: "approve"})
+				if err != nil {
+					c.t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				told[user] = strings.Join(o.Ephemerals, "\n")
+			})
+		}
+		both.Wait()
+		winner, loser := "ann", boOnMM
+		if strings.Contains(c.card(opsOnMM, a, "Approved by").Read(), "Approved by bo") {
+			winner, loser = "bo", annOnMM
+		}
+		if want := winner + " already approved this at"; !strings.Contains(told[loser], want) {
+			c.t.Errorf("the loser is told %q, want %q", told[loser], want)
 		}
 	}
-	own := s.linked(answer)
-	if own.ID == card.ID || own.Channel == mmReview || len(own.Buttons()) == 0 {
-		s.t.Errorf("sent %+v", own)
-	}
-	if again := s.linked(s.types(mmAnn, "show "+a.ID)); again.ID != own.ID {
-		s.t.Errorf("asked for once more, it is another one: %s", again.ID)
-	}
-	if pending := s.types(mmBo, "pending tool=staged"); !strings.Contains(pending, card.ID) || strings.Contains(pending, own.ID) {
-		s.t.Errorf("not the card for all is linked in %q", pending)
-	}
-	if told := s.types(mmBoss, "show "+a.ID); cardLink.MatchString(told) || !strings.Contains(told, "This is shown to those who may decide on it") {
-		s.t.Errorf("somebody else is told %q", told)
-	}
-	s.press(mmAnn, own, "approve", "Recorded. Approved by ann")
-	s.card(mmReview, a, "Approved by ann")
-	s.card(own.Channel, a, "Approved by ann")
 }
 
 // mmApprovedAndDenied has one approve while the other sends off a denial: whoever
