@@ -159,11 +159,14 @@ func Cut(s string, n int) (string, bool) {
 	room := n - utf8.RuneCountInString(missing(total))
 	head, tail := 0, total // in characters
 	headEnd, tailStart := 0, len(s)
+	next := seam(s, room/3)
 	for at, pos := 0, 0; at < len(s); {
 		size := unitSize(s[at:])
 		at, pos = at+size, pos+utf8.RuneCountInString(s[at:at+size])
 		if pos <= room-room/3 {
 			head, headEnd = pos, at
+		} else if next > at {
+			at, pos = next, total-utf8.RuneCountInString(s[next:])
 		}
 		if total-pos <= room/3 {
 			tail, tailStart = pos, at
@@ -171,6 +174,25 @@ func Cut(s string, n int) (string, bool) {
 		}
 	}
 	return s[:headEnd] + missing(tail-head) + s[tailStart:], true
+}
+
+// seam is where units of s can be read from, before its last n characters and not far
+// before; 0 if it is not seen at a glance. What is long is not read in whole.
+func seam(s string, n int) int {
+	const longest, search = 12, 64 // an escape, in bytes; characters
+	at := len(s)
+	for range n + search {
+		_, size := utf8.DecodeLastRuneInString(s[:at])
+		at -= size
+	}
+	for range search / 2 { // an ASCII character begins a unit, unless it is in an escape
+		if at > longest && s[at] < utf8.RuneSelf && strings.IndexByte(s[at-longest:at+1], '\\') < 0 {
+			return at
+		}
+		_, size := utf8.DecodeRuneInString(s[at:])
+		at += size
+	}
+	return 0
 }
 
 // Pieces parts s into pieces of at most n characters (40 if n is less) that make

@@ -66,6 +66,48 @@ func TestCleanIsOneHarmlessLine(t *testing.T) {
 	}
 }
 
+// FuzzCut: what is cut is cut as if all of it had been read.
+func FuzzCut(f *testing.F) {
+	for _, s := range []string{"x", "\u00e9", "e\u0301\u0302\u0303", `\u202e`, `\ud83d\ude00`, `\\`, `\\\\u1234`, "🙂", `\x0a`, "a b\n"} {
+		f.Add(s, strings.Repeat("h", 30), 200, 40)
+		f.Add("x", s+"é", 150, 90)
+	}
+	f.Fuzz(func(t *testing.T, a, b string, times, n int) {
+		if times < 0 || times > 300 || len(a) > 30 || len(b) > 200 || n > 500 {
+			return
+		}
+		s := Visible(strings.Repeat(a+b, times) + b + a)
+		got, cut := Cut(s, n)
+		want, whether := cutSlowly(s, n)
+		if got != want || cut != whether {
+			t.Errorf("Cut(%q, %d) =\n%q, want\n%q", s, n, got, want)
+		}
+	})
+}
+
+// cutSlowly is Cut, unit by unit.
+func cutSlowly(s string, n int) (string, bool) {
+	total := utf8.RuneCountInString(s)
+	n = max(n, smallestCut)
+	if total <= n {
+		return s, false
+	}
+	room := n - utf8.RuneCountInString(missing(total))
+	head, tail, headEnd, tailStart := 0, total, 0, len(s)
+	for at, pos := 0, 0; at < len(s); {
+		size := unitSize(s[at:])
+		at, pos = at+size, pos+utf8.RuneCountInString(s[at:at+size])
+		if pos <= room-room/3 {
+			head, headEnd = pos, at
+		}
+		if total-pos <= room/3 {
+			tail, tailStart = pos, at
+			break
+		}
+	}
+	return s[:headEnd] + missing(tail-head) + s[tailStart:], true
+}
+
 func TestCut(t *testing.T) {
 	t.Parallel()
 	if got, cut := Cut("short", 40); got != "short" || cut {
