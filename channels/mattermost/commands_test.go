@@ -43,24 +43,24 @@ func TestCommands(t *testing.T) {
 		return v
 	}
 	for name, tt := range map[string]struct {
-		form   url.Values
+		form   func() url.Values // made when it is sent: a trigger grows old
 		status int
 		says   string
 	}{
-		"as Mattermost sends it":             {good(), http.StatusOK, "mattermost:" + ann + " in mattermost:" + ops + " typed pending"},
-		"with another token":                 {with("token", "k1command00000000000000001"), http.StatusForbidden, ""},
-		"without one":                        {with("token", ""), http.StatusForbidden, ""},
-		"with the token of another team":     {with("team_id", "t1other0000000000000000000"), http.StatusForbidden, ""},
-		"in the name of somebody else":       {with("user_id", bo), http.StatusForbidden, ""},
-		"with a trigger of somebody else":    {with("trigger_id", d.s.Trigger(mallory)), http.StatusForbidden, ""},
-		"with no trigger":                    {with("trigger_id", ""), http.StatusForbidden, ""},
-		"with two texts":                     {with("text", "pending", "revoke x"), http.StatusBadRequest, ""},
-		"with two users":                     {with("user_id", ann, bo), http.StatusBadRequest, ""},
-		"with what somebody wrote as markup": {with("text", "@all <https://evil.example|x>"), http.StatusOK, "`mattermost:"},
+		"as Mattermost sends it":             {good, http.StatusOK, "mattermost:" + ann + " in mattermost:" + ops + " typed pending"},
+		"with another token":                 {func() url.Values { return with("token", "k1command00000000000000001") }, http.StatusForbidden, ""},
+		"without one":                        {func() url.Values { return with("token", "") }, http.StatusForbidden, ""},
+		"with the token of another team":     {func() url.Values { return with("team_id", "t1other0000000000000000000") }, http.StatusForbidden, ""},
+		"in the name of somebody else":       {func() url.Values { return with("user_id", bo) }, http.StatusForbidden, ""},
+		"with a trigger of somebody else":    {func() url.Values { return with("trigger_id", d.s.Trigger(mallory)) }, http.StatusForbidden, ""},
+		"with no trigger":                    {func() url.Values { return with("trigger_id", "") }, http.StatusForbidden, ""},
+		"with two texts":                     {func() url.Values { return with("text", "pending", "revoke x") }, http.StatusBadRequest, ""},
+		"with two users":                     {func() url.Values { return with("user_id", ann, bo) }, http.StatusBadRequest, ""},
+		"with what somebody wrote as markup": {func() url.Values { return with("text", "@all <https://evil.example|x>") }, http.StatusOK, "`mattermost:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			status, answer, err := d.s.Send(t.Context(), d.url+mattermost.CommandsPath, "application/x-www-form-urlencoded", []byte(tt.form.Encode()))
+			status, answer, err := d.s.Send(t.Context(), d.url+mattermost.CommandsPath, "application/x-www-form-urlencoded", []byte(tt.form().Encode()))
 			if err != nil || status != tt.status || !strings.Contains(string(answer), tt.says) {
 				t.Errorf("answered %d %s, %v; want %d %q", status, answer, err, tt.status, tt.says)
 			}

@@ -59,26 +59,26 @@ func TestTrigger(t *testing.T) {
 		return base64.StdEncoding.EncodeToString([]byte(strings.Join(parts, ":")))
 	}
 	for name, tt := range map[string]struct {
-		text string
+		text func() string // made when it is looked at: it grows old
 		want error
 	}{
-		"signed just now":              {signedTrigger(t, ann, k), nil},
-		"signed by another server":     {signedTrigger(t, ann, other), errForged},
-		"of somebody else than signed": {edit(1, bo), errForged},
-		"of another time than signed":  {edit(2, "1700000000000"), errForged},
-		"with another nonce":           {edit(0, strings.Repeat("x", 26)), errForged},
-		"with a broken signature":      {edit(3, "AAAA"), errForged},
-		"the short one of clients":     {strings.Repeat("x", 26), errForged},
-		"nothing":                      {"", errForged},
-		"much too long":                {strings.Repeat("A", 4000), errForged},
-		"signed for nobody":            {signedTrigger(t, "", k), errForged},
-		"by a clock that is ahead":     {signedAt(t, ann, time.Now().Add(triggerLife-time.Second), k), nil},
-		"of tomorrow":                  {signedAt(t, ann, time.Now().Add(24*time.Hour), k), errLate},
-		"of the last century":          {signedAt(t, ann, time.Unix(0, 0), k), errLate},
+		"signed just now":              {func() string { return signedTrigger(t, ann, k) }, nil},
+		"signed by another server":     {func() string { return signedTrigger(t, ann, other) }, errForged},
+		"of somebody else than signed": {func() string { return edit(1, bo) }, errForged},
+		"of another time than signed":  {func() string { return edit(2, "1700000000000") }, errForged},
+		"with another nonce":           {func() string { return edit(0, strings.Repeat("x", 26)) }, errForged},
+		"with a broken signature":      {func() string { return edit(3, "AAAA") }, errForged},
+		"the short one of clients":     {func() string { return strings.Repeat("x", 26) }, errForged},
+		"nothing":                      {func() string { return "" }, errForged},
+		"much too long":                {func() string { return strings.Repeat("A", 4000) }, errForged},
+		"signed for nobody":            {func() string { return signedTrigger(t, "", k) }, errForged},
+		"by a clock that is ahead":     {func() string { return signedAt(t, ann, time.Now().Add(triggerLife-time.Second), k) }, nil},
+		"of tomorrow":                  {func() string { return signedAt(t, ann, time.Now().Add(24*time.Hour), k) }, errLate},
+		"of the last century":          {func() string { return signedAt(t, ann, time.Unix(0, 0), k) }, errLate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := check(tt.text, &k.PublicKey)
+			got, err := check(tt.text(), &k.PublicKey)
 			if !errors.Is(err, tt.want) || tt.want == nil && (err != nil || got.user != ann || len(got.nonce) != 26) {
 				t.Errorf("check = %+v, %v, want %v", got, err, tt.want)
 			}
