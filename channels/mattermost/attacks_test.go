@@ -1,6 +1,7 @@
 package mattermost_test
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"strings"
@@ -167,6 +168,45 @@ func TestAttacks(t *testing.T) {
 			if d.log.holds(mattermosttest.BotToken) || d.log.holds(`"seal"`) {
 				t.Error("a secret is in the log")
 			}
+		})
+	}
+}
+
+// TestEdited: an admin can edit what the bot has posted, and leave its buttons. Then
+// the press is good, but not what was read: it is asked for once more.
+func TestEdited(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(props map[string]any, attachment map[string]any){
+		"another text":       func(_, a map[string]any) { a["text"] = "harmless" },
+		"a text before it":   func(_, a map[string]any) { a["pretext"] = "this is harmless" },
+		"a picture":          func(_, a map[string]any) { a["image_url"] = "https://evil.example/x.png" },
+		"other arguments":    func(_, a map[string]any) { a["fields"] = []any{map[string]any{"title": "Arguments", "value": "`{}`"}} },
+		"another attachment": func(p, a map[string]any) { p["attachments"] = []any{map[string]any{"text": "harmless"}, a} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, mattermosttest.Config{}, known)
+			ref := d.post()
+			p, _ := d.s.Post(ref.Message)
+			raw, err := json.Marshal(p.Props)
+			var props map[string]any
+			if err != nil || json.Unmarshal(raw, &props) != nil {
+				t.Fatal(err)
+			}
+			change(props, props["attachments"].([]any)[0].(map[string]any))
+			status, _, err := d.s.Do(t.Context(), mattermosttest.Admin, http.MethodPut, "/posts/"+ref.Message+"/patch", map[string]any{"props": props})
+			if err != nil || status != http.StatusOK {
+				t.Fatalf("the admin gets %d, %v", status, err)
+			}
+			d.presses(ann, ref.Message, "approve")
+			d.nothing()
+			if text := d.dialog().Read(); !strings.Contains(text, "claude wants to run deploy") || !strings.Contains(text, "on prod") {
+				t.Errorf("ann is asked:\n%s", text)
+			}
+			if err := d.m.Update(t.Context(), ref, d.card); err != nil {
+				t.Fatal(err)
+			}
+			d.told(ref.Message, "approve", "Recorded")
 		})
 	}
 }

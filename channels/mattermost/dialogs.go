@@ -45,7 +45,7 @@ func (p *Presses) ask(ctx context.Context, in *pressed, b button, k channels.Cli
 	}
 	form := forms[b.action]
 	if form == nil {
-		if k.Choice = gate.Approve; !c.Approve || p.sure(b, c) {
+		if k.Choice = gate.Approve; !c.Approve || p.sure(in, b, c) {
 			return p.decide(ctx, k) // which knows why not
 		}
 	} else if !form.Live(c) {
@@ -60,9 +60,10 @@ func (p *Presses) ask(ctx context.Context, in *pressed, b button, k channels.Cli
 
 // sure reports whether an approval needs no second look: it is for once, nothing is to
 // be confirmed, and only Mattermost itself can have sent the press. Without that,
-// somebody could have sent one that this person has given to another integration.
-func (p *Presses) sure(b button, c *channels.Card) bool {
-	return b.action == actApprove && c.Confirm == "" && len(p.Mattermost.allow) > 0
+// somebody could have sent one that this person has given to another integration. And
+// what the person has read must be what we draw: admins can edit what a bot has posted.
+func (p *Presses) sure(in *pressed, b button, c *channels.Card) bool {
+	return b.action == actApprove && c.Confirm == "" && len(p.Mattermost.allow) > 0 && reads(in.post, c)
 }
 
 // open opens a dialog. Only the person whose trigger it is sees it.

@@ -110,7 +110,10 @@ func TestMinimal(t *testing.T) {
 	if !d.log.holds("mattermost refuses a card") || d.log.holds(`"seal"`) {
 		t.Error("the log does not say why, or says too much")
 	}
-	d.told(ref.Message, "approve", "Recorded")
+	d.presses(ann, ref.Message, "approve") // which says little: it is asked for once more
+	d.nothing()
+	d.submits(d.dialog(), nil)
+	d.one(ann, gate.Approve)
 	d.s.FailNext("patch_post", mattermosttest.Refused(400, "model.post.is_valid.props.app_error"), mattermosttest.Refused(400, "model.post.is_valid.props.app_error"))
 	if err := d.m.Update(t.Context(), ref, d.card); err == nil || !strings.Contains(err.Error(), "and before, a whole card") {
 		t.Errorf("both are refused: %v", err)

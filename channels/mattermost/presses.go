@@ -53,6 +53,8 @@ type pressed struct {
 	Post    string         `json:"post_id"`
 	Trigger string         `json:"trigger_id"`
 	Context map[string]any `json:"context"`
+
+	post *model.Post // as the server has it now; nil if it did not say
 }
 
 // What people are told. Nothing in it helps somebody who forges.
@@ -224,7 +226,7 @@ func (p *Presses) look(ctx context.Context, in *pressed) (l looked, err error) {
 		if post.UserId != self.Id || post.ChannelId != in.Channel {
 			return errPlanted
 		}
-		l.ours, l.thread = true, post.RootId
+		l.ours, l.thread, in.post = true, post.RootId, post
 		return nil
 	})
 	return l, both.Wait()

@@ -240,7 +240,9 @@ func TestPresses(t *testing.T) {
 		"a post that cannot be read is not said to be ours": func(d *desk) {
 			ref := d.post()
 			d.s.FailNext("get_post", mattermosttest.TooMany(time.Second))
-			d.told(ref.Message, "approve", "Recorded")
+			d.presses(ann, ref.Message, "approve")
+			d.nothing() // what was read is not known, so it is asked for once more
+			d.submits(d.dialog(), nil)
 			if k := d.one(ann, gate.Approve); k.Ours {
 				d.t.Error("it is")
 			}

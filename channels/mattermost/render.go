@@ -1,6 +1,8 @@
 package mattermost
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -129,9 +131,9 @@ func parts(c *channels.Card) (all []*model.SlackAttachmentField) {
 	}
 	add("Arguments", inert(c.Hidden(cutGoes || cutArgs, cutDiff)), codeLines(orEmpty(args)))
 	add("In the agent's own words", codeLines(cut(c.Intent, maxIntent)))
-	add("Questions", lines(c.Dialogue, maxDialogue))
+	add(fieldQuestions, lines(c.Dialogue, maxDialogue))
 	if !c.Settled {
-		add("How it stands", bold(cut(c.Line, maxStatus)), inert(cut(c.Silence, maxStatus)), link(c))
+		add(fieldStands, bold(cut(c.Line, maxStatus)), inert(cut(c.Silence, maxStatus)), link(c))
 	}
 	return all
 }
@@ -242,4 +244,40 @@ func minimal(c *channels.Card, f frame) drawing {
 		message: strings.TrimSpace(f.calls + "\n" + inert(cut(c.Title, maxTitle))), minimal: true,
 		props: model.StringInterface{"attachments": []*model.SlackAttachment{a}, marker: string(c.Approval)},
 	}
+}
+
+// reads reports whether a post says of a call what its card does. How it stands may
+// have changed since that was drawn.
+func reads(p *model.Post, c *channels.Card) bool {
+	if p == nil {
+		return false
+	}
+	d := render(c, frame{})
+	drawn, _ := d.props["attachments"].([]*model.SlackAttachment)
+	there := p.Attachments()
+	calls, ends := strings.CutSuffix(votes.ReplaceAllString(p.Message, ""), votes.ReplaceAllString(d.message, ""))
+	return ends && onlyCalls.MatchString(calls) && slices.EqualFunc(there, drawn, func(a, b *model.SlackAttachment) bool {
+		return a != nil && a.Pretext+a.AuthorName+a.Title+a.ImageURL+a.ThumbURL == "" && a.Text == b.Text && a.Footer == b.Footer &&
+			slices.Equal(lasting(a.Fields), lasting(b.Fields))
+	})
+}
+
+// What of a card changes while it waits: fields, and the votes behind its headline.
+const (
+	fieldStands    = "How it stands"
+	fieldQuestions = "Questions"
+)
+
+var (
+	onlyCalls = regexp.MustCompile(`^(@[a-z0-9._-]+\s)*$`)
+	votes     = regexp.MustCompile(` \(\d+/\d+\)` + "(`?)$")
+)
+
+func lasting(fields []*model.SlackAttachmentField) (all []channels.Fact) {
+	for _, f := range fields {
+		if f != nil && f.Title != fieldStands && f.Title != fieldQuestions {
+			all = append(all, channels.Fact{Name: f.Title, Value: fmt.Sprint(f.Value)})
+		}
+	}
+	return all
 }
