@@ -25,7 +25,7 @@ type Requester struct {
 
 // Place is where a call came from: a conversation, and a thread in it.
 type Place struct {
-	Place  string `json:"place" maxLength:"256" doc:"The conversation, such as slack:C0PROD."`
+	Place  string `json:"place" maxLength:"256" doc:"The conversation, such as slack:C0PROD or mattermost:acme/ops."`
 	Thread string `json:"thread,omitempty" maxLength:"256" doc:"A thread in it."`
 }
 

@@ -94,6 +94,32 @@ func TestAttacks(t *testing.T) {
 				d.t.Errorf("answered %s", answer)
 			}
 		},
+		"a post of the bot's in another conversation": func(d *desk, ref channels.Ref) {
+			if err := d.m.Say(d.t.Context(), gate.Conversation{Place: "mattermost:@" + ann}, "hello"); err != nil {
+				d.t.Fatal(err)
+			}
+			at, err := d.m.Resolve(d.t.Context(), gate.Conversation{Place: "mattermost:@" + ann})
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			body := d.copied(d.s.Trigger(ann), ref, "approve")
+			body["post_id"] = d.s.Posts(strings.TrimPrefix(at.Place, "mattermost:"))[0].ID
+			if _, answer := d.sends(body); !strings.Contains(answer, "not valid here") {
+				d.t.Errorf("answered %s", answer)
+			}
+		},
+		"what is refused spends no trigger": func(d *desk, ref channels.Ref) {
+			fresh := d.s.Trigger(ann)
+			good, bad := d.copied(fresh, ref, "approve"), d.copied(fresh, ref, "approve")
+			bad["context"] = map[string]any{"approval": string(d.card.Approval), "action": "approve", "v": "1"}
+			if _, answer := d.sends(bad); !strings.Contains(answer, "not valid here") {
+				d.t.Errorf("answered %s", answer)
+			}
+			if status, answer := d.sends(good); status != http.StatusOK || !strings.Contains(answer, "Recorded") {
+				d.t.Errorf("the good one is answered %d %s", status, answer)
+			}
+			d.one(ann, gate.Approve)
+		},
 		"another conversation's id": func(d *desk, ref channels.Ref) {
 			body := d.copied(d.s.Trigger(ann), ref, "approve")
 			body["channel_id"] = secrets
@@ -125,6 +151,20 @@ func TestAttacks(t *testing.T) {
 				})
 				if err != nil || a.AnswerStatus != http.StatusForbidden {
 					d.t.Errorf("%q: answered %d, %v", forged, a.AnswerStatus, err)
+				}
+			}
+		},
+		"what is no submission, with a pass of ann's": func(d *desk, ref channels.Ref) {
+			d.presses(ann, ref.Message, "deny")
+			asked := d.dialog()
+			for _, kind := range []string{"", "dialog_lookup", "refresh", "button"} {
+				raw, err := json.Marshal(map[string]any{"type": kind, "user_id": ann, "state": asked.State, "submission": map[string]any{"words": "x"}})
+				if err != nil {
+					d.t.Fatal(err)
+				}
+				status, _, err := d.s.Send(d.t.Context(), d.url+mattermost.DialogsPath, "application/json", raw)
+				if err != nil || status != http.StatusBadRequest {
+					d.t.Errorf("%q is answered %d, %v", kind, status, err)
 				}
 			}
 		},

@@ -47,10 +47,15 @@ func TestCommands(t *testing.T) {
 		status int
 		says   string
 	}{
-		"as Mattermost sends it":             {good, http.StatusOK, "mattermost:" + ann + " in mattermost:" + ops + " typed pending"},
-		"with another token":                 {func() url.Values { return with("token", "k1command00000000000000001") }, http.StatusForbidden, ""},
-		"without one":                        {func() url.Values { return with("token", "") }, http.StatusForbidden, ""},
-		"with the token of another team":     {func() url.Values { return with("team_id", "t1other0000000000000000000") }, http.StatusForbidden, ""},
+		"as Mattermost sends it":         {good, http.StatusOK, "mattermost:" + ann + " in mattermost:" + ops + " typed pending"},
+		"with another token":             {func() url.Values { return with("token", "k1command00000000000000001") }, http.StatusForbidden, ""},
+		"without one":                    {func() url.Values { return with("token", "") }, http.StatusForbidden, ""},
+		"with the token of another team": {func() url.Values { return with("team_id", "t1other0000000000000000000") }, http.StatusForbidden, ""},
+		"of a team that has no command, without a token": {func() url.Values {
+			v := with("team_id", "t1other0000000000000000000")
+			v["token"] = []string{""}
+			return v
+		}, http.StatusForbidden, ""},
 		"in the name of somebody else":       {func() url.Values { return with("user_id", bo) }, http.StatusForbidden, ""},
 		"with a trigger of somebody else":    {func() url.Values { return with("trigger_id", d.s.Trigger(mallory)) }, http.StatusForbidden, ""},
 		"with no trigger":                    {func() url.Values { return with("trigger_id", "") }, http.StatusForbidden, ""},

@@ -62,6 +62,7 @@ func inBubble(t testing.TB) *desk {
 func deskOn(t testing.TB, c mattermosttest.Config, change func(*mattermost.Config), mux *http.ServeMux, srv *httptest.Server) *desk {
 	t.Helper()
 	d := &desk{t: t, s: server(t, c), mux: mux, card: channeltest.Waiting()}
+	d.card.Digest = gate.Digest{1, 2, 3}
 	config := mattermost.Config{URL: d.s.URL(), Token: secret.New(mattermosttest.BotToken), CallbackURL: srv.URL}
 	if change != nil {
 		change(&config)

@@ -86,6 +86,10 @@ func TestPin(t *testing.T) {
 	if want := map[string]string{"ann": ann}; err == nil || gate.KindOf(err) != gate.Invalid || !strings.Contains(err.Error(), "nobody") || !cmp.Equal(got, want) {
 		t.Errorf("Pin = %v, %v", got, err)
 	}
+	s.FailNext("users_by_name", mattermosttest.Garbled(`[{"id":"`+mallory+`","username":"mallory"},null,{"id":"x","username":"bo"}]`))
+	if got, err := m.Pin(t.Context(), []string{"bo"}); err == nil || !cmp.Equal(got, map[string]string{"ann": ann}) {
+		t.Errorf("what nobody asked for is believed: %v, %v", got, err)
+	}
 	s.Change(ann, func(u *mattermosttest.User) { u.Username = "ann.married" })
 	s.Change(mallory, func(u *mattermosttest.User) { u.Username = "ann" })
 	got, err = m.Pin(t.Context(), []string{"ann", "bo"})

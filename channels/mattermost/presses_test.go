@@ -179,8 +179,8 @@ func TestPresses(t *testing.T) {
 		},
 		"a refusal shows nothing of what somebody else wrote as more than words": func(d *desk) {
 			ref := d.post()
-			d.refuse = &gate.Error{Kind: gate.Conflict, Public: `Denied by Bo: "@all [x](https://evil.example)"`}
-			d.told(ref.Message, "approve", "`Denied by Bo: \"@all [x](https://evil.example)\"`")
+			d.refuse = &gate.Error{Kind: gate.Conflict, Public: `Denied by Bo: "@all <https://evil.example|x> [x](https://evil.example)"`}
+			d.told(ref.Message, "approve", "`Denied by Bo: \"@all <https://evil.example|x> [x](https://evil.example)\"`")
 		},
 		"without a store nothing is decided, and the presser knows": func(d *desk) {
 			ref := d.post()

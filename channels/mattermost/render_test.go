@@ -63,7 +63,11 @@ func TestRender(t *testing.T) {
 			c.Args, c.Diff, c.Intent = bad, bad, bad
 			c.Facts = []channels.Fact{{Name: "For", Value: bad}}
 		}),
-		"settled": channeltest.Settled(),
+		"settled": func() *channels.Card {
+			c := channeltest.Settled()
+			c.Settled, c.Link = true, "https://approvals.example.com/console/approvals/apr_1"
+			return c
+		}(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
