@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,8 +176,9 @@ func TestApproversAreWrittenToDirectly(t *testing.T) {
 
 // slowChat answers what it is told to.
 type slowChat struct {
+	mu              sync.Mutex
 	ids             map[string]string
-	pin, read, reg  error
+	pin, reg        error
 	asked, register int
 }
 
@@ -187,11 +189,34 @@ func (*slowChat) Connect(context.Context) (mattermost.Self, error) {
 }
 
 func (s *slowChat) Pin(context.Context, []string) (map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.asked++
 	return maps.Clone(s.ids), s.pin
 }
-func (s *slowChat) Readable(context.Context, gate.Roster) error { return s.read }
-func (s *slowChat) Register(context.Context) error              { s.register++; return s.reg }
+
+func (*slowChat) Readable(context.Context, gate.Roster) error { return nil }
+
+func (s *slowChat) Register(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.register++
+	return s.reg
+}
+
+// answers lets it answer otherwise.
+func (s *slowChat) answers(ids map[string]string, pin, reg error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ids, s.pin, s.reg = ids, pin, reg
+}
+
+// heard is how often it was asked for names, and for the command.
+func (s *slowChat) heard() (asked, register int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked, s.register
+}
 
 // TestNamesAreAskedForUntilMattermostAnswers, and no longer: one that nobody has might
 // be anybody's later.
@@ -211,23 +236,24 @@ func TestNamesAreAskedForUntilMattermostAnswers(t *testing.T) {
 		go s.run(ctx)
 		passes := func(d time.Duration) { <-time.After(d); synctest.Wait() }
 		passes(time.Minute)
-		if chat.asked < 4 || chat.register < 4 || p.PersonOf("mattermost:"+annOnMM) != "" {
-			t.Errorf("asked %d and %d times, and ann is %q", chat.asked, chat.register, p.PersonOf("mattermost:"+annOnMM))
+		if asked, register := chat.heard(); asked < 4 || register < 4 || p.PersonOf("mattermost:"+annOnMM) != "" {
+			t.Errorf("asked %d and %d times, and ann is %q", asked, register, p.PersonOf("mattermost:"+annOnMM))
 		}
-		chat.ids, chat.pin, chat.reg = map[string]string{"ann": annOnMM}, &gate.Error{Kind: gate.Invalid}, &gate.Error{Kind: gate.Forbidden} // and bo is nobody's
+		nobodys, refused := &gate.Error{Kind: gate.Invalid}, &gate.Error{Kind: gate.Forbidden}
+		chat.answers(map[string]string{"ann": annOnMM}, nobodys, refused) // and bo is nobody's
 		passes(settleEvery)
-		asked, register := chat.asked, chat.register
-		chat.ids["bo"] = bossOnMM // somebody takes the name
+		asked, register := chat.heard()
+		chat.answers(map[string]string{"ann": annOnMM, "bo": bossOnMM}, nobodys, refused) // somebody takes the name
 		passes(time.Hour)
-		if chat.asked != asked || chat.register != register {
-			t.Errorf("asked again, %d and %d times", chat.asked-asked, chat.register-register)
+		if a, r := chat.heard(); a != asked || r != register {
+			t.Errorf("asked again, %d and %d times", a-asked, r-register)
 		}
 		if p.PersonOf("mattermost:"+annOnMM) != "ann" || p.PersonOf("mattermost:"+bossOnMM) != "" {
 			t.Errorf("ann is %q, and the other %q", p.PersonOf("mattermost:"+annOnMM), p.PersonOf("mattermost:"+bossOnMM))
 		}
 		s.reloaded(ctx)
-		if chat.asked != asked+1 {
-			t.Errorf("after a reload it was asked %d times", chat.asked-asked)
+		if a, _ := chat.heard(); a != asked+1 {
+			t.Errorf("after a reload it was asked %d times", a-asked)
 		}
 		cancel()
 	})
