@@ -2,12 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/approvalbot/approvalbot/channels/mattermost/mattermosttest"
 )
@@ -629,18 +627,7 @@ func TestDoctorMattermostReadsWellOnATerminal(t *testing.T) {
 	d := newMattermostClinic(t, mattermosttest.Config{SiteURL: "-", EditLimit: time.Minute}, ", callback_allow: [10.0.0.7]", "")
 	r := shell{tty: true}.run(t, "doctor", "mattermost", "--config", d.path("approvalbot.yaml"))
 	wantText(t, r.out, "\x1b[32mok\x1b[0m    clock", "\x1b[36mnote\x1b[0m  callback", "\x1b[33mwarn\x1b[0m  settings", "\x1b[31mFAIL\x1b[0m  SiteURL", "\x1b[31m1 thing to mend, 1 warning.\x1b[0m")
-	var out strings.Builder
-	s := screen{out: &out, width: 80}
-	for _, f := range fromJSON[examined](t, d.examine("-o", "json").out).Checks {
-		if err := s.finding(f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for line := range strings.Lines(out.String()) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
+	inEightyColumns(t, d.examine("-o", "json").out)
 }
 
 // TestDoctorMattermostSaysEachThingWhenItIsKnown: what is slow keeps nothing back.
@@ -649,19 +636,7 @@ func TestDoctorMattermostSaysEachThingWhenItIsKnown(t *testing.T) {
 	d := newMattermostClinic(t, mattermosttest.Config{})
 	answer := make(chan struct{})
 	d.mm.Fail("channel_by_name", 0, mattermosttest.Held(answer))
-	var out lockedBuffer
-	done := make(chan int, 1)
-	go func() {
-		done <- run(t.Context(), process{args: []string{"doctor", "mattermost", "-c", d.path("approvalbot.yaml")}, env: func(string) string { return "" }, out: &out, err: io.Discard})
-	}()
-	soon(t, "what is known", func() bool { return strings.Contains(out.String(), "settings") })
-	if strings.Contains(out.String(), "conversation") {
-		t.Error("what is not known yet is said")
-	}
-	close(answer)
-	if code := <-done; code != exitOK {
-		t.Errorf("exit %d:\n%s", code, out.String())
-	}
+	saysAtOnce(t, d.home, "mattermost", "settings", answer)
 }
 
 func TestDoctorMattermostPostsAndMakesNothing(t *testing.T) {

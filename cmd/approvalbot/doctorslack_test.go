@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/approvalbot/approvalbot/channels/slack"
 	"github.com/approvalbot/approvalbot/channels/slack/slacktest"
@@ -556,20 +554,8 @@ func TestDoctorSlackReadsWellOnATerminal(t *testing.T) {
 	prodIs(slacktest.Channel{Name: "prod", Shared: true})(d)
 	r := shell{tty: true}.run(t, "doctor", "slack", "--config", d.path("approvalbot.yaml"))
 	wantText(t, r.out, "\x1b[32mok\x1b[0m    clock", "\x1b[33mwarn\x1b[0m  scopes", "\x1b[31mFAIL\x1b[0m  conversation", "\x1b[31m1 thing to mend, 1 warning.\x1b[0m")
-
-	var out strings.Builder
-	s := screen{out: &out, width: 80}
-	for _, f := range fromJSON[struct{ Checks []finding }](t, d.examine("-o", "json").out).Checks {
-		if err := s.finding(f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for line := range strings.Lines(out.String()) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
-	wantText(t, out.String(), "\n                      no conversation takes a card\n")
+	out := inEightyColumns(t, d.examine("-o", "json").out)
+	wantText(t, out, "\n                      no conversation takes a card\n")
 }
 
 // TestDoctorSlackSaysEachThingWhenItIsKnown: what is slow keeps nothing back.
@@ -578,19 +564,7 @@ func TestDoctorSlackSaysEachThingWhenItIsKnown(t *testing.T) {
 	d := newClinic(t, slacktest.Config{})
 	answer := make(chan struct{})
 	d.slack.Fail("conversations.info", 0, slacktest.Held(answer))
-	var out lockedBuffer
-	done := make(chan int, 1)
-	go func() {
-		done <- run(t.Context(), process{args: []string{"doctor", "slack", "-c", d.path("approvalbot.yaml")}, env: func(string) string { return "" }, out: &out, err: io.Discard})
-	}()
-	soon(t, "what is known", func() bool { return strings.Contains(out.String(), "clock") })
-	if strings.Contains(out.String(), "conversation") {
-		t.Error("what is not known yet is said")
-	}
-	close(answer)
-	if code := <-done; code != exitOK {
-		t.Errorf("exit %d:\n%s", code, out.String())
-	}
+	saysAtOnce(t, d.home, "slack", "clock", answer)
 }
 
 func TestDoctorSlackPostsNothing(t *testing.T) {
