@@ -695,6 +695,23 @@ func TestDispatcher(t *testing.T) {
 				}
 			}
 		},
+		"where a chat shows it in another conversation, that is its card": func(o *office) {
+			o.fake.Breaks(func(op, _ string, n int) channeltest.Fault {
+				if op == "post" && n == 1 {
+					return channeltest.Fault{Err: trouble(channels.Nowhere, 0)}
+				}
+				return channeltest.Fault{}
+			})
+			other := &channeltest.Fake{}
+			defer o.dispatches("a", o.fake, also(other))()
+			s := o.asks("two")
+			o.passes(3 * time.Second)
+			o.presses(s, ann, gate.Approve)
+			o.passes(3 * time.Second)
+			if got := o.places(s.ID); len(got) != 1 || got[0] != "fake:backup" || len(other.Messages()) != 1 {
+				o.Errorf("it is shown in %q, and %d times there", got, len(other.Messages()))
+			}
+		},
 		"a chat that is out keeps no copy in another from being settled": func(o *office) {
 			other := &channeltest.Fake{}
 			defer o.dispatches("a", o.fake, also(other))()
