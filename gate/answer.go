@@ -84,7 +84,7 @@ func (g *Gate) reopening(s *Snapshot) (Opening, bool) {
 	mode, denied := c.policy.ModeOf(c.rule, c.Call.Tool, c.Requester.Attended, s.Approval.Mode == Deferred)
 	c.mode = mode
 	o := opening(c)
-	o.Executor, o.Discretionary = s.Executor, s.Discretionary
+	o.Discretionary = s.Discretionary
 	return o, !denied
 }
 
@@ -101,7 +101,7 @@ func (g *Gate) answer(s, before *Snapshot, rung Reason) Ruling {
 		}
 	case Approved, Leased:
 		r.Verdict, r.Reason = Ask, rung
-		if s.State == Approved && s.Executor == RequesterRuns && !s.Discretionary {
+		if s.State == Approved && s.ByRequester() && !s.Discretionary {
 			r.Next, r.Token = NextConsume, g.keys.mint(&s.Approval)
 		}
 	case Executing, Executed, Failed, OutcomeUnknown:
@@ -143,7 +143,7 @@ func (g *Gate) blocked(c *Call, s *Snapshot, why Reason) Ruling {
 func (g *Gate) outcome(s *Snapshot, why Reason) Outcome {
 	o := Outcome{
 		State: s.State, Reason: why, Mode: s.Approval.Mode, Tool: s.Call.Tool, ID: s.ID, New: s.Successor,
-		Who: s.By, Said: s.Note, Executor: s.Executor, Discretionary: s.Discretionary,
+		Who: s.By, Said: s.Note, Executor: s.runner(), Discretionary: s.Discretionary,
 		Expires: s.Expires, RunBy: s.RunBy, Waited: s.Expires.Sub(s.Created), RunWithin: s.RunBy.Sub(s.Decided),
 		Clock: Clock{Now: s.Now},
 	}
@@ -267,4 +267,12 @@ func (g *Gate) Hold(ctx context.Context, p Principal, r Ruling) (Ruling, error) 
 		r = v.Ruling
 	}
 	return r, nil
+}
+
+// runner is who dispatches the call once it is approved.
+func (a *Approval) runner() string {
+	if a.ByRequester() {
+		return RequesterRuns
+	}
+	return a.Executor
 }

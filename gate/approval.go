@@ -49,7 +49,8 @@ const (
 	EventReleased Event = "released" // given back, or the lease ran out
 	EventConsumed Event = "consumed"
 	EventReported Event = "reported"
-	EventUnknown  Event = "unknown" // no report came in time
+	EventUnknown  Event = "unknown" // no report came in time, or it says that nobody knows
+	EventRerun    Event = "rerun"   // of an unknown outcome: people are asked whether to run it again
 )
 
 // The events that move no approval.
@@ -105,8 +106,9 @@ var moves = map[State]map[State][]Event{
 		OutcomeUnknown: {EventUnknown},
 	},
 	OutcomeUnknown: {
-		Executed: {EventReported},
-		Failed:   {EventReported},
+		OutcomeUnknown: {EventRerun},
+		Executed:       {EventReported},
+		Failed:         {EventReported},
 	},
 	Executed: {}, Failed: {}, Denied: {}, Expired: {},
 	Cancelled: {}, Lapsed: {}, Revoked: {}, Void: {},
@@ -157,7 +159,7 @@ type Subject struct {
 	Requester     Requester
 	Origin        Conversation // where the call came from; zero if nowhere
 	Intent        string       // the agent's own words, untrusted
-	Executor      string       // RequesterRuns or the name of an executor
+	Executor      string       // of a staged call: RequesterRuns or the name of an executor
 	Discretionary bool         // opened by the agent's own judgement: ends at approved, authorises nothing
 }
 
@@ -191,10 +193,13 @@ type Approval struct {
 	Lease       Lease
 	Attempt     string // the one dispatch, 32 hex digits
 	Outcome     string // unreported, reported_without_attempt, or empty
+	SettledBy   string // display name of who said what became of an unknown outcome
+	Result      string // what the tool said, or why nobody knows; cleaned, redacted, ≤ MaxResult characters
 
-	Successor   ID // asks again in its place
-	Predecessor ID // it asks in place of
-	Refused     ID // of the same call, denied within the week before
+	Successor   ID   // asks again in its place
+	Predecessor ID   // it asks in place of
+	Rerun       bool // its predecessor was dispatched, and nobody knows how that ended
+	Refused     ID   // of the same call, denied within the week before
 }
 
 // Lease is an executor's time-limited hold on an approved call.
@@ -202,6 +207,11 @@ type Lease struct {
 	Owner string
 	Until time.Time
 }
+
+// ByRequester reports whether whoever asked dispatches the call once it is
+// approved: always the caller who waits, and of a staged call where no executor is
+// named.
+func (a *Approval) ByRequester() bool { return a.Executor == RequesterRuns || a.Mode == Inline }
 
 // Asked reports whether an approver's question waits for an answer.
 func (a *Approval) Asked() bool {

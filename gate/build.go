@@ -28,6 +28,7 @@ type builder struct {
 	groups    map[string]*Group
 	fallback  []string // groups of rules that name none
 	taken     map[string]string
+	executors []Executor
 	problems  []Problem
 	complains map[string]bool // groups already reported as empty
 }
@@ -36,11 +37,11 @@ type builder struct {
 // at once; the policy is nil then. Without cfg or its tool_gate the gate is
 // disabled. Keys are all configured keys: groups name them, and without an
 // approvers section every approver key may approve. Chats are the configured
-// platforms by name.
-func NewPolicy(cfg *PolicyConfig, approvers ApproversConfig, people []PersonConfig, keys []Principal, chats map[string]Platform) (*Policy, []Problem) {
+// platforms by name, executors those that rules may name.
+func NewPolicy(cfg *PolicyConfig, approvers ApproversConfig, people []PersonConfig, keys []Principal, chats map[string]Platform, executors ...Executor) (*Policy, []Problem) {
 	b := &builder{
-		Policy: &Policy{people: newPeople(chats)},
-		keys:   map[string]Principal{}, groups: map[string]*Group{},
+		Policy: &Policy{people: newPeople(chats)}, executors: executors,
+		keys: map[string]Principal{}, groups: map[string]*Group{},
 		taken: map[string]string{}, complains: map[string]bool{},
 	}
 	if cfg == nil {
@@ -310,11 +311,26 @@ func (b *builder) how(path string, c RuleConfig, r *Rule) {
 		}
 	}
 	b.where(path, c, r)
+	b.runner(path, c, r)
 	if len(c.Scopes) > 0 && !slices.Contains(c.Scopes, string(Once)) {
 		b.problem(path+".scopes", "once is missing; an approver may always approve just this call")
 	}
 	r.ReasonRequired = word(b, path+".deny_reason", c.DenyReason, "optional", "required") == "required"
 	r.Risk = word(b, path+".risk", c.Risk, "", "low", "medium", "high")
+}
+
+// runner reads who runs a staged call once it is approved.
+func (b *builder) runner(path string, c RuleConfig, r *Rule) {
+	r.Executor, r.RetrySafe = cmp.Or(c.Executor, RequesterRuns), c.RetrySafe
+	i := slices.IndexFunc(b.executors, func(e Executor) bool { return e.Name == r.Executor })
+	switch {
+	case r.Executor != RequesterRuns && i < 0:
+		b.problem(path+".executor", "no executor is named %q; add it under executors, or take it out: then the requester runs the call", r.Executor)
+	case r.Executor != RequesterRuns && r.Mode == Inline && r.InlineThen == FallbackDeny:
+		b.problem(path+".executor", "only a staged call is run by an executor, and this rule stages none; take it out, or set inline_timeout: {then: defer}")
+	case r.RetrySafe && (i < 0 || !b.executors[i].Resends):
+		b.problem(path+".retry_safe", "only a webhook is sent again; take it out, or name an executor that is one")
+	}
 }
 
 // where reads where the cards of a rule go, and whom the first one pings.

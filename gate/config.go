@@ -44,6 +44,8 @@ type RuleConfig struct {
 	Conversation  map[string]string    `yaml:"conversation"` // by platform; cards go there instead of to review
 	Mention       []string             `yaml:"mention"`      // groups, on the first card
 	Risk          string               `yaml:"risk"`         // low | medium | high
+	Executor      string               `yaml:"executor"`     // runs a staged call; absent: the requester does
+	RetrySafe     bool                 `yaml:"retry_safe"`   // the executor may send the same attempt again
 }
 
 // MatchConfig selects calls: both globs match the whole name, and When, a CEL
@@ -88,6 +90,12 @@ type PersonConfig struct {
 
 	Mattermost []string `yaml:"mattermost"` // ids, or usernames
 	Emails     []string `yaml:"emails"`
+}
+
+// Executor is one of `executors:`, as far as rules need to know it.
+type Executor struct {
+	Name    string
+	Resends bool // it can send the same attempt again, so retry_safe means something
 }
 
 // SwitchConfig is a word that YAML may read as a boolean: a bare `off` and

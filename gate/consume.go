@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"time"
@@ -13,9 +14,10 @@ type Spending struct {
 	Principal string // name of the API key, or of the lease's owner
 	ID        ID     // may be empty: the token names it
 	Token     secret.String
-	Attempt   string // 32 hex digits, fresh per dispatch
-	Call      Call   // about to be dispatched
-	NoReport  bool   // the caller cannot report the outcome
+	Attempt   string        // 32 hex digits, fresh per dispatch
+	Call      Call          // about to be dispatched
+	NoReport  bool          // the caller cannot report the outcome
+	ReportIn  time.Duration // until the outcome is unknown; 0 means 15 minutes
 }
 
 var attemptForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
@@ -50,7 +52,7 @@ func (g *Gate) consume(ctx context.Context, c *Spending) (Ruling, error) {
 	}
 	_, err = g.store.Consume(ctx, s.ID, Consumption{
 		Rev: s.Rev, Digest: s.Digest, Principal: c.Principal, Attempt: c.Attempt, Fence: s.Fence,
-		Policy: g.policy.Load().Version(), WillReport: !c.NoReport, ReportIn: reportIn(c.NoReport),
+		Policy: g.policy.Load().Version(), WillReport: !c.NoReport, ReportIn: c.reportIn(),
 	})
 	if err != nil {
 		return g.refusedConsume(ctx, c, s, err)
@@ -58,11 +60,11 @@ func (g *Gate) consume(ctx context.Context, c *Spending) (Ruling, error) {
 	return Ruling{Verdict: Allow, Reason: RungToken, Next: NextRun, Approval: s}, nil
 }
 
-func reportIn(never bool) time.Duration {
-	if never {
+func (c *Spending) reportIn() time.Duration {
+	if c.NoReport {
 		return noReportWithin
 	}
-	return reportWithin
+	return cmp.Or(c.ReportIn, reportWithin)
 }
 
 // spendable reads the approval that a token names and checks what the caller
@@ -108,7 +110,7 @@ func (g *Gate) spendable(ctx context.Context, c *Spending) (*Snapshot, error) {
 
 // spender is who may dispatch an approval: its opener, or the leaseholder.
 func spender(s *Snapshot) string {
-	if s.Executor == RequesterRuns {
+	if s.ByRequester() {
 		return s.Requester.Key
 	}
 	return s.Lease.Owner
@@ -173,47 +175,4 @@ func (g *Gate) refusedConsume(ctx context.Context, c *Spending, s *Snapshot, cau
 		s = now
 	}
 	return g.blocked(&c.Call, s, ReasonOf(cause)), cause
-}
-
-// Reporting is what a caller says of a dispatch.
-type Reporting struct {
-	Principal string
-	ID        ID
-	Token     secret.String
-	Attempt   string // may be empty after a crash
-	Outcome   State  // Executed or Failed
-	Note      string // what the tool said, first line
-}
-
-// Report records how a dispatch ended. The token proves that it was approved
-// here, whatever the store has lost since.
-func (g *Gate) Report(ctx context.Context, r Reporting) error {
-	const op = "gate.Report"
-	t, err := parseToken(r.Token)
-	if err != nil {
-		return err
-	}
-	if t.id != r.ID {
-		return &Error{Kind: Invalid, Reason: ReasonNotFound, Op: op, Public: "token: it belongs to another approval"}
-	}
-	if r.Outcome != Executed && r.Outcome != Failed {
-		return &Error{Kind: Invalid, Op: op, Public: "outcome: want executed or failed"}
-	}
-	if r.Attempt != "" && !attemptForm.MatchString(r.Attempt) {
-		return &Error{Kind: Invalid, Op: op, Public: "attempt_id: want 32 lower-case hex digits"}
-	}
-	s, err := g.store.Get(ctx, r.ID)
-	if err != nil {
-		return err
-	}
-	if !g.keys.genuine(t, s.Digest) {
-		g.note(Entry{Event: EventSecurity, ID: t.id, By: r.Principal, Note: "report with a token that is not genuine"})
-		return &Error{Kind: Forbidden, Reason: ReasonNotFound, Op: op, Public: "token: not a token of this approval"}
-	}
-	if s.Executor == RequesterRuns && r.Principal != s.Requester.Key {
-		return g.notYours(Principal{Key: r.Principal}, s.ID, "report")
-	}
-	return g.store.Report(ctx, r.ID, Report{
-		Principal: r.Principal, Attempt: r.Attempt, Outcome: r.Outcome, Note: words(r.Note),
-	})
 }

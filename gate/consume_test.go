@@ -349,7 +349,7 @@ func TestReports(t *testing.T) {
 			w.pass(16 * time.Minute)
 			w.get(w.ID)
 			return w.Settle(w.t.Context(), w.ID, person("bo").Voter("api"), gate.Failed, "saw it")
-		}, want: gate.Failed},
+		}, want: gate.Failed, outcome: "settled"},
 		"a stranger does not": {do: func(w world_) error {
 			w.pass(16 * time.Minute)
 			return w.Settle(w.t.Context(), w.ID, gate.Voter{ID: "key:x"}, gate.Failed, "")

@@ -341,14 +341,24 @@ func (g *Gate) Settle(ctx context.Context, id ID, v Voter, outcome State, note s
 	if err != nil {
 		return err
 	}
-	if rule := g.ruleOf(s); rule != nil {
-		if _, err := g.policy.Load().eligible(ctx, &s.Approval, rule, v); err != nil {
-			return err
-		}
-	} else if err := g.anyApprover(ctx, v); err != nil {
+	if outcome != Executed && outcome != Failed {
+		return &Error{Kind: Invalid, Op: "gate.Settle", Public: "outcome: want executed or failed"}
+	}
+	if err := g.maySettle(ctx, s, v); err != nil {
 		return err
 	}
 	return g.store.Report(ctx, id, Report{Person: v.Name, Outcome: outcome, Note: words(note)})
+}
+
+// maySettle admits whoever may decide on the call, to say what became of it.
+func (g *Gate) maySettle(ctx context.Context, s *Snapshot, v Voter) error {
+	p := g.policy.Load()
+	rule := g.ruleOf(s)
+	if rule == nil {
+		return g.anyApprover(ctx, v)
+	}
+	_, err := p.eligible(ctx, &s.Approval, rule, p.who(v))
+	return err
 }
 
 // anyApprover admits whoever may decide by the default rule; for what the rule

@@ -268,7 +268,7 @@ func opening(c *check) Opening {
 		ID: NewID(),
 		Subject: Subject{
 			Call: c.Call, Digest: c.digest, Rule: r.Name, Version: r.Version,
-			Requester: c.Requester, Origin: c.Origin, Intent: c.Intent, Executor: RequesterRuns,
+			Requester: c.Requester, Origin: c.Origin, Intent: c.Intent, Executor: r.Executor,
 		},
 		Mode: c.mode, ExpiresIn: r.ExpiresIn, InlineFor: r.InlineFor, InlineDeny: r.InlineThen == FallbackDeny,
 		Key: c.Key, Join: c.Join, Cap: maxPending,

@@ -34,7 +34,7 @@ func load(t testing.TB, text string) (*Policy, []Problem) {
 	if err := yaml.UnmarshalWithOptions([]byte(text), &c, yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
-	return NewPolicy(c.Approvals, c.Approvers, c.People, keys, nil)
+	return NewPolicy(c.Approvals, c.Approvers, c.People, keys, nil, Executor{"ops", true}, Executor{"batch", false})
 }
 
 func mustLoad(t testing.TB, text string) *Policy {
@@ -546,6 +546,8 @@ func TestVersionChangesWithWhatAnApprovalRestsOn(t *testing.T) {
 		"a group that it does not ask": {strings.Replace(base, "owners: {keys: [ann-cli]}", "owners: {keys: [bob-cli]}", 1), false, true},
 		"how long it waits":            {rule(`{name: r, match: {tool: "a*", when: "call.target == 'x'"}, expires_in: 1h}`), false, true},
 		"how it looks":                 {rule(`{name: r, match: {tool: "a*", when: "call.target == 'x'"}, redact: [args.x], risk: high}`), false, true},
+		"another executor":             {rule(`{name: r, match: {tool: "a*", when: "call.target == 'x'"}, executor: ops}`), true, true},
+		"the executor that is default": {rule(`{name: r, match: {tool: "a*", when: "call.target == 'x'"}, executor: requester}`), false, true},
 		"another rule":                 {rule(`{name: r, match: {tool: "a*", when: "call.target == 'x'"}}, {name: q, match: {tool: q}}`), false, true},
 		"the floor":                    {gate("deny: [x]\nrules: [{name: r, match: {tool: \"a*\", when: \"call.target == 'x'\"}}]") + "\n" + rest, false, true},
 		"the switch":                   {gate("enabled: false\nrules: [{name: r, match: {tool: \"a*\", when: \"call.target == 'x'\"}}]") + "\n" + rest, false, true},
@@ -640,7 +642,7 @@ func TestAKeyInTwoShapesIsReadOrRefused(t *testing.T) {
 			}
 		})
 	}
-	for _, later := range []string{"conversation", "mention", "remind", "escalate", "executor", "retry_safe", "step_up"} {
+	for _, later := range []string{"conversation", "mention", "remind", "escalate", "step_up"} {
 		if yaml.UnmarshalWithOptions([]byte(later+": x"), &RuleConfig{}, yaml.Strict()) == nil {
 			t.Errorf("%s is accepted, and nothing enforces it", later)
 		}
@@ -684,6 +686,37 @@ func TestQualify(t *testing.T) {
 			got, err := r.Qualify(t.Context(), Voter{ID: tt.voter, Name: "ann-cli"})
 			if diff := cmp.Diff(tt.want, got); diff != "" || (err != nil) != tt.fails {
 				t.Errorf("error %v, want one: %t (-want +got):\n%s", err, tt.fails, diff)
+			}
+		})
+	}
+}
+
+func TestExecutorsOfRules(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		rule string
+		want string // path of the one problem
+	}{
+		"one that is there":                       {`executor: batch`, ""},
+		"the requester":                           {`executor: requester`, ""},
+		"one that is sent again":                  {`executor: ops, retry_safe: true`, ""},
+		"one that nobody has configured":          {`executor: opz`, "executor"},
+		"one for a call that is never staged":     {`executor: ops, mode: inline, inline_timeout: {then: deny}`, "executor"},
+		"one for a call that is staged later":     {`executor: ops, mode: inline`, ""},
+		"sent again, and there is nobody to":      {`retry_safe: true`, "retry_safe"},
+		"sent again, by one that cannot":          {`executor: batch, retry_safe: true`, "retry_safe"},
+		"an executor where nobody is asked":       {`action: deny, executor: ops`, "."},
+		"sent again, where the requester runs it": {`executor: requester, retry_safe: true`, "retry_safe"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			_, problems := load(t, gate(`rules: [{name: r, match: {tool: a}, `+tt.rule+`}]`))
+			want := strings.TrimSuffix("approvals.tool_gate.rules[0]."+tt.want, "..")
+			if tt.want == "" && len(problems) > 0 || tt.want != "" && (len(problems) != 1 || problems[0].Path != want) {
+				t.Errorf("problems %v, want one at %q", problems, want)
 			}
 		})
 	}

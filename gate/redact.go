@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -94,7 +95,7 @@ func redacted(raw json.RawMessage, paths [][]string) (json.RawMessage, error) {
 // step returns what is left of the paths that go on with key.
 func step(paths [][]string, key string) (left [][]string) {
 	for _, p := range paths {
-		if p[0] == key || p[0] == "*" {
+		if len(p) > 0 && (p[0] == key || p[0] == "*") {
 			left = append(left, p[1:])
 		}
 	}
@@ -130,3 +131,60 @@ var marked = regexp.MustCompile(`^\[redacted, [0-9]+ characters?\]$`)
 // Covered reports whether a string of arguments for display stands for one that
 // is redacted.
 func Covered(value string) bool { return marked.MatchString(value) }
+
+// covered returns what must not be repeated of an approval's arguments: each value
+// that its rule redacts, as it reads and as JSON writes it. all says that nobody
+// knows any more what the rule would cover.
+func (g *Gate) covered(s *Snapshot) (values []string, all bool) {
+	if s.Discretionary {
+		return nil, false
+	}
+	for _, r := range g.policy.Load().Rules() {
+		if r.Name == s.Rule {
+			args, err := parseArgs(s.Call.RawArgs(), false)
+			return spelled(leaves(args, r.redact, nil)), err != nil && len(r.redact) > 0
+		}
+	}
+	return nil, true
+}
+
+// leaves collects what the paths lead to, seen from v. Wrapping a value in lists
+// does not uncover it.
+func leaves(v any, paths [][]string, found []any) []any {
+	whole := slices.ContainsFunc(paths, func(p []string) bool { return len(p) == 0 })
+	switch v := v.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			below := step(paths, key)
+			if whole {
+				below = [][]string{{}}
+			}
+			found = leaves(inner, below, found)
+		}
+	case []any:
+		for _, inner := range v {
+			found = leaves(inner, union(paths, step(paths, "*")), found)
+		}
+	default:
+		if whole {
+			found = append(found, v)
+		}
+	}
+	return found
+}
+
+// leastSecret is how long a value is that can be told from other text.
+const leastSecret = 4
+
+// spelled returns the values as a tool may repeat them, long before short, so that
+// none is left over because a part of it was covered first.
+func spelled(values []any) (all []string) {
+	for _, v := range values {
+		plain := fmt.Sprint(v)
+		b, _ := json.Marshal(v) // what was parsed can be written
+		all = append(all, plain, strings.Trim(string(b), `"`))
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return utf8.RuneCountInString(s) < leastSecret })
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(all)
+}

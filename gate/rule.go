@@ -54,6 +54,9 @@ type Rule struct {
 	ReasonRequired bool    // a denial must say why
 	Risk           string  // low, medium, high or empty
 
+	Executor  string // who runs its staged calls: RequesterRuns, or the name of an executor
+	RetrySafe bool   // the executor may send the same attempt again until its time is over
+
 	Conversations []Conversation // where its cards go, one of each platform
 	Mention       []*Group       // who is pinged with the first card
 
@@ -108,8 +111,16 @@ func (r *Rule) seal() {
 	r.Version, r.sealed = fingerprint(map[string]any{
 		"server": r.server.String(), "tool": r.tool.String(), "when": r.whenText,
 		"action": r.Action, "mode": r.Mode,
-		"groups": groups, "requester": r.AdmitsRequester, "total": total, "per": r.Quorum.Per,
+		"executor": staffed(r.Executor), "groups": groups, "requester": r.AdmitsRequester, "total": total, "per": r.Quorum.Per,
 	})
+}
+
+// staffed leaves out the default: what is not said must not change a version.
+func staffed(executor string) string {
+	if executor == RequesterRuns {
+		return ""
+	}
+	return executor
 }
 
 // Grants reports whether an approver may grant scope s.

@@ -61,9 +61,10 @@ type Opening struct {
 	Join       bool          // without Key: an open or approved one of the same requester, session and digest will do
 	Cap        int           // most pending approvals of one requester; 0 means no limit
 	Replaces   ID
-	ReplacedBy Event  // EventVoided or EventRevoked, with Replaces
+	ReplacedBy Event  // EventVoided or EventRevoked, with Replaces; or EventRerun, which does not end it
 	ReplaceWhy Reason // ReasonVoid or ReasonPolicyChanged
 	ReplaceRev int64  // the state of the replaced one that was looked at
+	By         string // with EventRerun: who asks for it
 }
 
 // Opened is the answer of Open.
@@ -190,8 +191,9 @@ type Report struct {
 	Principal string
 	Attempt   string // empty after a crash: kept as reported_without_attempt
 	Person    string // not empty: a person settles an OutcomeUnknown; Principal and Attempt do not matter
-	Outcome   State  // Executed or Failed
+	Outcome   State  // Executed or Failed; of the one who dispatched also OutcomeUnknown
 	Note      string // first line of what the tool said, cleaned, ≤ 500 characters
+	Result    string // more of it, see Approval.Result
 }
 
 // Withdrawal ends an approval before it is dispatched.

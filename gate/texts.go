@@ -149,6 +149,7 @@ const (
 	textApprovedOwn = "APPROVED, NOT RUN YET. {who} approved {tool} ({id}). Approval alone runs nothing. Consume it, then run exactly this call once, by {run_by}."
 	textVoidNew     = "RE-ASKED. The approval store failed over; {id} no longer counts and people are asked again as {new}. The call may or may not have run. Do not repeat it or work around it. Tell the user; wait for {new}."
 	textChangedNew  = "NOT RUN. Policy changed after {id} was approved; it no longer counts. People are asked again as {new}. Do not call again; tell the user and wait for {new}."
+	textRerun       = "OUTCOME UNKNOWN. {id} was started and its result was lost; it may have taken effect. A person decides whether to run it again, as {new}. Do not repeat, undo or work around it. Tell the user; wait for {new}."
 	textOpinionWait = "WAITING. A person is asked about this ({id}) until {expires}. Do not go ahead until you are told yes."
 	textOpinionYes  = "APPROVED. {who} agreed ({id}). This runs nothing and permits nothing by itself: a call that policy holds is still asked about.| They said: \"{said}\""
 	textOpinionNo   = "DENIED. {who} said no ({id}). Final. Do not do it, reword or split it, or reach the same effect another way. Tell the user; continue with work that does not need it.| Approver's reason: \"{said}\""
@@ -192,6 +193,9 @@ func AgentText(o Outcome) string {
 
 func (o Outcome) template() string {
 	reason := o.Reason
+	if o.State == OutcomeUnknown && o.New != "" {
+		return textRerun
+	}
 	if text := textStarted[o.State]; text != "" && (reason == ReasonSpent || reason == "") {
 		return text
 	}
@@ -299,14 +303,20 @@ func StateLine(a *Approval, p Progress, c Clock) string {
 	case Executing:
 		return "Running since " + c.Time(a.Started)
 	case Executed:
+		if a.Outcome == "settled" {
+			return fmt.Sprintf("Started %s, ran, says %s%s", c.Time(a.Started), name(a.SettledBy), note)
+		}
 		if a.Outcome == "unreported" {
 			return fmt.Sprintf("Ran %s, result not reported", c.Time(a.Started))
 		}
 		return fmt.Sprintf("Ran %s, ok (%s)", c.Time(a.Started), Span(a.Ended.Sub(a.Started)))
 	case Failed:
+		if a.Outcome == "settled" {
+			return fmt.Sprintf("Started %s, did not run, says %s%s", c.Time(a.Started), name(a.SettledBy), note)
+		}
 		return fmt.Sprintf("Ran %s, failed%s", c.Time(a.Started), strings.ReplaceAll(note, `"`, ""))
 	case OutcomeUnknown:
-		return fmt.Sprintf("Started %s, result unknown: did it run?", c.Time(a.Started))
+		return fmt.Sprintf("Started %s, result unknown: did it run?%s", c.Time(a.Started), strings.Replace(again(a), "; a", " A", 1))
 	case Denied:
 		return fmt.Sprintf("Denied by %s %s%s", by, c.Time(a.Decided), note)
 	case Expired:

@@ -86,14 +86,14 @@ func (s *Redis) Open(ctx context.Context, o gate.Opening) (gate.Opened, error) {
 		o.Cap, short(o.Executor), flag(o.Discretionary), requesterHash(o.Requester),
 		sessionHash(o.Requester.Key, o.Requester.Session), key, how,
 		short(o.Requester.Key), short(o.Rule), short(o.Call.Tool), head, []byte(o.Call.RawArgs()),
-		string(o.Replaces), string(o.ReplacedBy), string(endOf(o.ReplacedBy)), string(o.ReplaceWhy), o.ReplaceRev)
+		string(o.Replaces), string(o.ReplacedBy), string(endOf(o.ReplacedBy)), string(o.ReplaceWhy), o.ReplaceRev, o.By)
 	if err != nil {
 		return gate.Opened{}, err
 	}
 	return gate.Opened{ID: gate.ID(r.str(0)), Created: r.int(1) == 1}, nil
 }
 
-// endOf is the state in which an event ends an approval that was not dispatched.
+// endOf is the state in which an event leaves an approval that another one replaces.
 func endOf(e gate.Event) gate.State {
 	switch e {
 	case gate.EventCancel:
@@ -102,6 +102,8 @@ func endOf(e gate.Event) gate.State {
 		return gate.Revoked
 	case gate.EventVoided:
 		return gate.Void
+	case gate.EventRerun:
+		return gate.OutcomeUnknown
 	default:
 		return ""
 	}
@@ -183,8 +185,8 @@ func approval(id gate.ID, f row, headJSON string, words reply) (gate.Approval, e
 		Reason: gate.Reason(f["rs"]), By: words.str(0), Note: words.str(1),
 		Incarnation: f["ep"], FailedOver: f.time("fo"), Fence: f.int("fn"),
 		Lease:   gate.Lease{Owner: f["ow"], Until: f.time("lu")},
-		Attempt: f["at"], Outcome: f["oc"],
-		Successor: gate.ID(f["su"]), Predecessor: gate.ID(f["pd"]), Refused: gate.ID(f["rf"]),
+		Attempt: f["at"], Outcome: f["oc"], SettledBy: words.str(2), Result: words.str(3),
+		Successor: gate.ID(f["su"]), Predecessor: gate.ID(f["pd"]), Rerun: f["rr"] == "1", Refused: gate.ID(f["rf"]),
 	}, nil
 }
 

@@ -37,7 +37,7 @@ func checkIndexes(t *testing.T, s *Redis) {
 		if ended := slices.Contains(d.members("done"), id); ended != (r["en"] != "") {
 			t.Errorf("%s is %s, in done: %t", id, r["st"], ended)
 		}
-		waits := r["st"] == string(gate.Approved) && r["en"] == "" && r["ex"] != gate.RequesterRuns
+		waits := r["st"] == string(gate.Approved) && r["en"] == "" && r["ex"] != gate.RequesterRuns && r["md"] == string(gate.Deferred)
 		if queued := slices.Contains(d.members("ready:"+r["ex"]), id); queued && !waits || waits && !queued && r["ep"] == s.incarnation {
 			t.Errorf("%s is %s, in the work queue: %t", id, r["st"], queued)
 		}

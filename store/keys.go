@@ -37,7 +37,8 @@ import (
 //	x:<id>     string  the argument bytes, as they came
 //	v:<id>     hash    voter's identity -> "<press>,<earlier press>… <vote JSON>"
 //	q:<id>     list    questions "q<ms> <JSON>" and answers "a<text>", in order
-//	w:<id>     hash    by, nt: who settled it and what was said
+//	w:<id>     hash    by, nt: who settled it and what was said; re: what the tool
+//	                   said; sb: who settled an unknown outcome
 //	c:<id>     hash    "<place> <message>" of a card -> JSON of it
 //	cw:<id>    string  who draws its cards, expires
 //
@@ -66,7 +67,7 @@ import (
 //	en ended      rs reason      ep incarnation fo failed over
 //	op opener     rl rule        tl tool        ex executor   di discretionary
 //	rq requester  ss session     ik key         su successor  pd predecessor
-//	rf refused before
+//	rf refused before            rr its predecessor was dispatched
 //	fn fence      ow lease owner ln its nonce   lu until
 //	at attempt    cp consumer    wr will report oc outcome    lr late report
 //	gi its grant  se grant not made, session over

@@ -88,13 +88,16 @@ func (s *Redis) Consume(ctx context.Context, id gate.ID, c gate.Consumption) (ga
 // is recorded as a security event and is no error.
 func (s *Redis) Report(ctx context.Context, id gate.ID, r gate.Report) error {
 	const op = "store.Report"
-	if r.Outcome != gate.Executed && r.Outcome != gate.Failed {
-		return invalid(op, "outcome: want executed or failed")
+	switch {
+	case r.Outcome == gate.Executed, r.Outcome == gate.Failed:
+	case r.Outcome == gate.OutcomeUnknown && r.Person == "":
+	default:
+		return invalid(op, "outcome: want executed, failed or, of the one who dispatched, outcome_unknown")
 	}
 	if len(r.Attempt) > maxValue {
 		return invalid(op, "attempt: want at most 64 bytes")
 	}
-	_, err := s.run(ctx, op, reportScript, string(id), short(r.Principal), r.Attempt, r.Person, string(r.Outcome), r.Note)
+	_, err := s.run(ctx, op, reportScript, string(id), short(r.Principal), r.Attempt, r.Person, string(r.Outcome), r.Note, r.Result)
 	return err
 }
 
@@ -102,7 +105,7 @@ func (s *Redis) Report(ctx context.Context, id gate.ID, r gate.Report) error {
 func (s *Redis) Withdraw(ctx context.Context, id gate.ID, w gate.Withdrawal) error {
 	const op = "store.Withdraw"
 	end := endOf(w.Event)
-	if end == "" || len(w.Reason) > maxValue {
+	if end == "" || end == gate.OutcomeUnknown || len(w.Reason) > maxValue {
 		return invalid(op, "a withdrawal cancels, revokes or voids")
 	}
 	_, err := s.run(ctx, op, withdrawScript, string(id), string(w.Event), string(end), string(w.Reason), w.By, w.Note)

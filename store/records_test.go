@@ -69,8 +69,9 @@ func TestRowsStayListpacks(t *testing.T) {
 	}
 	_, err = s.Heartbeat(t.Context(), long, "p")
 	check(errors.Join(err, second(s.Open(t.Context(), o))))
+	check(s.Defer(t.Context(), o.ID))
 	check(second(s.Vote(t.Context(), o.ID, gate.Ballot{
-		Rev: 1, Digest: o.Digest, Settles: gate.Approved, RunFor: time.Hour,
+		Rev: 2, Digest: o.Digest, Settles: gate.Approved, RunFor: time.Hour,
 		Vote: gate.Vote{Voter: gate.Voter{ID: long, Name: long}, Choice: gate.Approve, Nonce: long, Reason: long},
 	})))
 	owner := strings.Repeat("w", maxValue)
@@ -80,9 +81,9 @@ func TestRowsStayListpacks(t *testing.T) {
 		t.Fatal("nothing to lease")
 	}
 	attempt := strings.Repeat("a", maxValue)
-	check(second(s.Consume(t.Context(), o.ID, gate.Consumption{Rev: 3, Digest: o.Digest, Principal: owner, Attempt: attempt, Fence: fence, Policy: "p", ReportIn: time.Hour})))
-	check(s.Report(t.Context(), o.ID, gate.Report{Principal: owner, Attempt: attempt, Outcome: gate.Failed, Note: long + long}))
-	if a := read(t, s, o.ID); a.By != long || a.Note != long+long || a.Requester != o.Requester || a.Rule != long {
+	check(second(s.Consume(t.Context(), o.ID, gate.Consumption{Rev: 4, Digest: o.Digest, Principal: owner, Attempt: attempt, Fence: fence, Policy: "p", ReportIn: time.Hour})))
+	check(s.Report(t.Context(), o.ID, gate.Report{Principal: owner, Attempt: attempt, Outcome: gate.Failed, Note: long + long, Result: long + "\n" + long}))
+	if a := read(t, s, o.ID); a.By != long || a.Note != long+long || a.Result != long+"\n"+long || a.Requester != o.Requester || a.Rule != long {
 		t.Errorf("long texts were cut: %+v", a.Subject)
 	}
 }

@@ -7,5 +7,5 @@ if not find(id) then return {'MISSING'} end
 return {
   'OK', now, here(), doubtful and 1 or 0,
   call('HGETALL', key('a', id)), call('GET', key('h', id)), call('GET', key('x', id)), call('HVALS', key('v', id)),
-  call('LRANGE', key('q', id), 0, -1), call('HMGET', key('w', id), 'by', 'nt'),
+  call('LRANGE', key('q', id), 0, -1), call('HMGET', key('w', id), 'by', 'nt', 'sb', 're'),
 }

@@ -11,6 +11,7 @@ local r = mine and find(mine)
 if r and r.st == 'leased' and r.ln == nonce then return {'OK', r.id, r.fn} end
 if doubtful then return {'CLOCK'} end
 local ep = here()
+for _, id in ipairs(call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, 64)) do find(id) end -- leases that ran out
 local line = key('ready', executor)
 for _, id in ipairs(call('ZRANGE', line, 0, 99)) do
   r = find(id)

@@ -34,7 +34,7 @@ local function scan(i, index)
           at = at - 1
         elseif wanted(r) then
           rows[#rows + 1] = {
-            id, call('HGETALL', key('a', id)), call('GET', key('h', id)), call('HMGET', key('w', id), 'by', 'nt'),
+            id, call('HGETALL', key('a', id)), call('GET', key('h', id)), call('HMGET', key('w', id), 'by', 'nt', 'sb'),
           }
         end
       end

@@ -65,8 +65,11 @@ end
 
 local function undispatched(r) return open[r.st] and place(r) ~= done end
 
+-- An executor runs what is staged; the caller who waits runs it by itself.
+local function staffed(r) return r.ex ~= 'requester' and r.md == 'deferred' end
+
 local function queue(r) -- the work queue it waits in
-  if r.st == 'approved' and r.ex ~= 'requester' and not r.di then return key('ready', r.ex) end
+  if r.st == 'approved' and staffed(r) and not r.di then return key('ready', r.ex) end
 end
 
 local function deadline(r) -- when time moves it

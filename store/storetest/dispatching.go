@@ -363,6 +363,22 @@ var leasing = tests{
 			k.Errorf("lease %+v, fence %d", s.Lease, s.Fence)
 		}
 	},
+	"an inline call is its caller's to run, whoever its executor is": func(k *kit) {
+		id := k.open(runBy("ops"), inline(time.Hour))
+		k.approve(id)
+		k.noLease("ops")
+		k.consume(id)
+		k.state(id, gate.Executing)
+	},
+	"an inline call that is not waited for any more is its executor's": func(k *kit) {
+		id := k.open(runBy("ops"), inline(time.Hour))
+		k.ok(k.Defer(k.Context(), id))
+		k.approve(id)
+		k.refuses(id, gate.Conflict, gate.ReasonFenced, func() error { return second(k.Consume(k.Context(), id, k.consumption(id))) })
+		if got, _ := k.lease("ops", "w1"); got != id {
+			k.Errorf("leased %s, want %s", got, id)
+		}
+	},
 	"the same nonce gets the same lease": func(k *kit) {
 		id := k.open(runBy("ops"))
 		k.approve(id)
@@ -701,3 +717,92 @@ var reading = tests{
 }
 
 func byName(ids []gate.ID) []gate.ID { return slices.Sorted(slices.Values(ids)) }
+
+var unknowns = tests{
+	"what a tool said is kept with how it ended": func(k *kit) {
+		for _, outcome := range []gate.State{gate.Executed, gate.Failed, gate.OutcomeUnknown} {
+			id := k.dispatched(true)
+			s := k.get(id)
+			k.ok(k.Report(k.Context(), id, gate.Report{Principal: s.Requester.Key, Attempt: s.Attempt, Outcome: outcome, Note: "one", Result: "one\ntwo"}))
+			if s = k.state(id, outcome); s.Note != "one" || s.Result != "one\ntwo" {
+				k.Errorf("%s: note %q, result %q", outcome, s.Note, s.Result)
+			}
+		}
+	},
+	"a person's word is kept as theirs, and what the tool said stays": func(k *kit) {
+		id := k.lost("no answer", "")
+		k.ok(k.Report(k.Context(), id, gate.Report{Person: "Ann", Outcome: gate.Executed, Note: "saw it"}))
+		s := k.state(id, gate.Executed)
+		if s.SettledBy != "Ann" || s.Outcome != "settled" || s.Note != "saw it" || s.Result != "no answer" {
+			k.Errorf("settled by %q (%s): %q, %q", s.SettledBy, s.Outcome, s.Note, s.Result)
+		}
+		k.refuses(id, gate.Conflict, gate.ReasonSpent, func() error {
+			return k.Report(k.Context(), id, gate.Report{Person: "Bob", Outcome: gate.Failed})
+		})
+	},
+	"running an unknown outcome again is one new question, and the old one stays": func(k *kit) {
+		id := k.lost("", "again")
+		again := k.rerun(id)
+		if twice := k.rerun(id); twice != again {
+			k.Errorf("asked twice: %s and %s", again, twice)
+		}
+		old, s := k.state(id, gate.OutcomeUnknown), k.state(again, gate.Pending)
+		if old.Successor != again || s.Predecessor != id || !s.Rerun {
+			k.Errorf("%s follows %s (rerun %t); successor %s", again, s.Predecessor, s.Rerun, old.Successor)
+		}
+		if named, err := k.Find(k.Context(), s.Requester.Key, "again"); err != nil || named != again {
+			k.Errorf("its key names %s, %v; want %s", named, err, again)
+		}
+		k.approve(again)
+		k.consume(again)
+	},
+	"what ran after all is not run again": func(k *kit) {
+		for name, tell := range map[string]gate.Report{
+			"a late report":   {Principal: alice.Key, Outcome: gate.Executed},
+			"a person's word": {Person: "Ann", Outcome: gate.Executed},
+		} {
+			id := k.lost("", "")
+			again := k.rerun(id)
+			k.approve(again)
+			k.ok(k.Report(k.Context(), id, tell))
+			k.state(id, gate.Executed)
+			if k.get(again).State != gate.Cancelled {
+				k.Errorf("%s: it can still be run again", name)
+			}
+		}
+	},
+	"what did not run may be run again": func(k *kit) {
+		id := k.lost("", "")
+		again := k.rerun(id)
+		k.ok(k.Report(k.Context(), id, gate.Report{Person: "Ann", Outcome: gate.Failed}))
+		k.state(again, gate.Pending)
+	},
+	"who asked to run it again is in the log": func(k *kit) {
+		id := k.lost("", "")
+		pos := k.tail()
+		k.rerun(id)
+		es := k.entries(pos)
+		if len(es) != 2 || es[0].Event != gate.EventRerun || es[0].By != "Ann" || es[0].To != gate.OutcomeUnknown {
+			k.Errorf("entries: %+v", es)
+		}
+	},
+}
+
+// lost is an approval under an idempotency key that was dispatched, and nobody knows
+// how that ended.
+func (k *kit) lost(said, key string) gate.ID {
+	k.Helper()
+	id := k.open(func(o *gate.Opening) { o.Key = key })
+	k.approve(id)
+	c := k.consume(id)
+	k.ok(k.Report(k.Context(), id, gate.Report{Principal: c.Principal, Attempt: c.Attempt, Outcome: gate.OutcomeUnknown, Result: said}))
+	return id
+}
+
+func (k *kit) rerun(id gate.ID) gate.ID {
+	k.Helper()
+	o := k.question(k.replacing(id, gate.EventRerun, ""), func(o *gate.Opening) { o.By = "Ann" })
+	opened, err := k.Open(k.Context(), o)
+	k.ok(err)
+	return opened.ID
+}

@@ -123,6 +123,12 @@ var deeds = map[string]func(*kit, gate.Snapshot) error{
 	"report a failure": func(k *kit, s gate.Snapshot) error {
 		return k.Report(k.Context(), s.ID, gate.Report{Principal: s.Requester.Key, Attempt: s.Attempt, Outcome: gate.Failed})
 	},
+	"report that nobody knows": func(k *kit, s gate.Snapshot) error {
+		return k.Report(k.Context(), s.ID, gate.Report{Principal: s.Requester.Key, Attempt: s.Attempt, Outcome: gate.OutcomeUnknown})
+	},
+	"ask to run it again": func(k *kit, s gate.Snapshot) error {
+		return second(k.Open(k.Context(), k.question(k.replacing(s.ID, gate.EventRerun, ""))))
+	},
 	"settle": func(k *kit, s gate.Snapshot) error {
 		return k.Report(k.Context(), s.ID, gate.Report{Person: "Ann", Outcome: gate.Failed})
 	},
@@ -145,25 +151,28 @@ var taken = map[string]map[string]gate.State{
 	"leased": approvedTakes(map[string]gate.State{
 		"renew": gate.Leased, "give back": gate.Approved, "consume": gate.Executing,
 	}),
-	"executing": {"report": gate.Executed, "report a failure": gate.Failed},
-	"unknown":   {"report": gate.Executed, "report a failure": gate.Failed, "settle": gate.Failed},
+	"executing": {"report": gate.Executed, "report a failure": gate.Failed, "report that nobody knows": gate.OutcomeUnknown},
+	"unknown": {
+		"report": gate.Executed, "report a failure": gate.Failed, "settle": gate.Failed, "ask to run it again": gate.OutcomeUnknown,
+	},
 }
 
 // harmless are deeds that succeed and leave the approval as it is: said before,
 // or a report of what did not run here.
 var harmless = map[string][]string{
 	"pending": {"defer"}, "asked": {"defer"},
+	"unknown":  {"report that nobody knows"},
 	"executed": {"report"}, "failed": {"report a failure", "settle"},
 	"discretionary": late, "denied": late, "expired": late, "cancelled": late, "lapsed": late, "revoked": late, "void": late,
 }
 
-var late = []string{"report", "report a failure"}
+var late = []string{"report", "report a failure", "report that nobody knows"}
 
 func pendingTakes(more map[string]gate.State) map[string]gate.State {
 	m := map[string]gate.State{
 		"vote": gate.Pending, "ask": gate.Pending, "approve": gate.Approved, "deny": gate.Denied,
 		"cancel": gate.Cancelled, "void": gate.Void, "replace": gate.Void,
-		"report": gate.Cancelled, "report a failure": gate.Cancelled, // it ran: nobody may run it again
+		"report": gate.Cancelled, "report a failure": gate.Cancelled, "report that nobody knows": gate.Cancelled, // it ran: nobody may run it again
 	}
 	maps.Copy(m, more)
 	return m
@@ -172,7 +181,7 @@ func pendingTakes(more map[string]gate.State) map[string]gate.State {
 func approvedTakes(more map[string]gate.State) map[string]gate.State {
 	m := map[string]gate.State{
 		"take back": gate.Revoked, "revoke": gate.Revoked, "cancel": gate.Cancelled, "void": gate.Void, "replace": gate.Void,
-		"report": gate.Cancelled, "report a failure": gate.Cancelled,
+		"report": gate.Cancelled, "report a failure": gate.Cancelled, "report that nobody knows": gate.Cancelled,
 	}
 	maps.Copy(m, more)
 	return m

@@ -40,7 +40,7 @@ type New func(t *testing.T) *Store
 // Run checks all of the contract that needs no fail-over.
 func Run(t *testing.T, n New) {
 	t.Helper()
-	run(t, n, opening, voting, dispatching, leasing, standing, reading, ageing, cards)
+	run(t, n, opening, voting, dispatching, leasing, unknowns, standing, reading, ageing, cards)
 	t.Run("every state takes exactly the events of the table", func(t *testing.T) {
 		t.Parallel()
 		testEveryMove(t, n)
@@ -221,7 +221,7 @@ func (k *kit) consumption(id gate.ID) gate.Consumption {
 		Rev: s.Rev, Digest: s.Digest, Principal: s.Requester.Key, Attempt: newAttempt(), Fence: s.Fence,
 		Policy: policy, WillReport: true, ReportIn: time.Hour,
 	}
-	if s.Executor != gate.RequesterRuns {
+	if !s.ByRequester() {
 		c.Principal = s.Lease.Owner
 	}
 	return c
