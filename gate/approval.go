@@ -93,7 +93,6 @@ var moves = map[State]map[State][]Event{
 	},
 	Leased: {
 		Approved:  {EventReleased},
-		Leased:    {EventLeased}, // renewed, same fence
 		Executing: {EventConsumed},
 		Cancelled: {EventCancel},
 		Lapsed:    {EventLapsed},

@@ -210,7 +210,10 @@ type Leases interface {
 	// Lease takes the oldest approved call of that executor; ok is false when
 	// there is none. The same nonce gets the same lease again.
 	Lease(ctx context.Context, executor, owner, nonce string, d time.Duration) (id ID, fence int64, ok bool, err error)
-	Renew(ctx context.Context, id ID, owner string, fence int64, d time.Duration) error
+	// Renew makes a lease last for d from now, and of a call that its holder has
+	// dispatched the time until its outcome is unknown: for most after the
+	// dispatch at the longest. It returns until when.
+	Renew(ctx context.Context, id ID, owner string, fence int64, d, most time.Duration) (until time.Time, err error)
 	Release(ctx context.Context, id ID, owner string, fence int64) error
 }
 

@@ -34,18 +34,16 @@ func (g *Gate) Claim(ctx context.Context, executor, owner, nonce string, d time.
 	return &Work{Snapshot: s, Token: g.keys.mint(&s.Approval), Retry: rule != nil && rule.RetrySafe}, nil
 }
 
-// Renew makes a lease last for d from now, though never beyond the time by which
-// the call had to run, and says until when. Only the token of that lease renews it.
-func (g *Gate) Renew(ctx context.Context, owner string, id ID, t secret.String, d time.Duration) (time.Time, error) {
+// Renew is a sign of life: a lease lasts for d from now, though never beyond the time
+// by which the call had to run; of a dispatched call its outcome becomes unknown d
+// from now, or most after the dispatch. It returns until when. Only the token of that
+// lease renews it.
+func (g *Gate) Renew(ctx context.Context, owner string, id ID, t secret.String, d, most time.Duration) (time.Time, error) {
 	s, err := g.leased(ctx, owner, id, t)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if err := g.store.Renew(ctx, id, owner, s.Fence, d); err != nil {
-		return time.Time{}, err
-	}
-	after, err := g.store.Get(ctx, id)
-	return after.Lease.Until, err
+	return g.store.Renew(ctx, id, owner, s.Fence, d, most)
 }
 
 // Release gives a call back that was not dispatched: somebody else may lease it.
@@ -74,7 +72,7 @@ func (g *Gate) leased(ctx context.Context, owner string, id ID, presented secret
 	case !g.keys.genuine(t, s.Digest):
 		g.note(Entry{Event: EventSecurity, ID: id, By: owner, Note: "token not genuine"})
 		return nil, &Error{Kind: Forbidden, Reason: ReasonNotFound, Op: op, Public: "token: not a token of this approval"}
-	case t.fence != s.Fence || s.State != Leased || s.Lease.Owner != owner:
+	case t.fence != s.Fence || s.Lease.Owner != owner:
 		return nil, &Error{Kind: Conflict, Reason: ReasonFenced, Op: op, Public: "this call is not, or no longer, yours to run"}
 	}
 	return &s, nil

@@ -127,7 +127,7 @@ func TestLeasesAreFenced(t *testing.T) {
 			return err
 		}, gate.ReasonFenced},
 		"it renews nothing": {func(b *bundle, old *gate.Work) error {
-			_, err := b.Renew(b.t.Context(), "w1", old.ID, old.Token, time.Minute)
+			_, err := b.Renew(b.t.Context(), "w1", old.ID, old.Token, time.Minute, time.Hour)
 			return err
 		}, gate.ReasonFenced},
 		"it gives nothing back": {func(b *bundle, old *gate.Work) error {
@@ -160,12 +160,12 @@ func TestLeasesAreRenewedAndGivenBackByTheirHolder(t *testing.T) {
 	b := shop(t)
 	b.staged(`{}`)
 	w := b.claimed("w1")
-	until, err := b.Renew(t.Context(), "w1", w.ID, w.Token, time.Hour)
+	until, err := b.Renew(t.Context(), "w1", w.ID, w.Token, time.Hour, time.Hour)
 	if err != nil || !until.After(w.Lease.Until) {
 		t.Errorf("Renew = %s, %v; it was %s", until, err, w.Lease.Until)
 	}
 	forged := secret.New(w.Token.Reveal() + "A")
-	if _, err := b.Renew(t.Context(), "w1", w.ID, forged, time.Hour); gate.KindOf(err) != gate.Forbidden {
+	if _, err := b.Renew(t.Context(), "w1", w.ID, forged, time.Hour, time.Hour); gate.KindOf(err) != gate.Forbidden {
 		t.Errorf("a forged token renewed: %v", err)
 	}
 	if err := b.Release(t.Context(), "w1", w.ID, w.Token); err != nil {

@@ -22,9 +22,9 @@ func (s *Redis) Lease(ctx context.Context, executor, owner, nonce string, d time
 }
 
 // Renew implements gate.Leases.
-func (s *Redis) Renew(ctx context.Context, id gate.ID, owner string, fence int64, d time.Duration) error {
-	_, err := s.run(ctx, "store.Renew", renewScript, string(id), owner, fence, ms(d))
-	return err
+func (s *Redis) Renew(ctx context.Context, id gate.ID, owner string, fence int64, d, most time.Duration) (time.Time, error) {
+	r, err := s.run(ctx, "store.Renew", renewScript, string(id), owner, fence, ms(d), ms(most))
+	return r.time(0), err
 }
 
 // Release implements gate.Leases.

@@ -117,6 +117,13 @@ local function move(r, ev, to, by, x, set)
   append(r.id, ev, from, to, by, r.dg, x)
 end
 
+-- postpone moves a deadline and nothing else: no revision, no line of the log, no card.
+local function postpone(r, field, to)
+  r[field] = text(to)
+  call('HSET', key('a', r.id), field, r[field])
+  call('ZADD', due, r[field], r.id)
+end
+
 -- words keeps who settled it and what was said, which may be too long for a row.
 local function words(r, by, note) call('HSET', key('w', r.id), 'by', by, 'nt', note) end
 

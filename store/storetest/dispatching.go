@@ -379,6 +379,26 @@ var leasing = tests{
 			k.Errorf("leased %s, want %s", got, id)
 		}
 	},
+	"signs of life of the holder keep a dispatched call from becoming unknown, and not for ever": func(k *kit) {
+		id := k.open(runBy("ops"))
+		k.approve(id)
+		_, fence := k.lease("ops", "w1")
+		c := k.consumption(id)
+		c.ReportIn = k.Brief
+		k.ok(second(k.Consume(k.Context(), id, c)))
+		rev := k.get(id).Rev
+		until, err := k.Renew(k.Context(), id, "w1", fence, 10*k.Brief, 100*k.Brief)
+		k.ok(err)
+		k.Advance(k.T, k.Brief)
+		if s := k.state(id, gate.Executing); s.Rev != rev || !until.After(s.Now) {
+			k.Errorf("revision %d, before %d; until %s", s.Rev, rev, until)
+		}
+		k.refuses(id, gate.Conflict, gate.ReasonFenced, func() error {
+			return second(k.Renew(k.Context(), id, "w2", fence, 10*k.Brief, 100*k.Brief))
+		})
+		k.ok(second(k.Renew(k.Context(), id, "w1", fence, 10*k.Brief, k.Brief)))
+		k.state(id, gate.OutcomeUnknown)
+	},
 	"the same nonce gets the same lease": func(k *kit) {
 		id := k.open(runBy("ops"))
 		k.approve(id)
@@ -449,16 +469,15 @@ var leasing = tests{
 			k.Errorf("fence %d after %d", fence, old)
 		}
 		for _, f := range []func() error{
-			func() error { return k.Renew(k.Context(), id, "w1", old, time.Hour) },
-			func() error { return k.Renew(k.Context(), id, "w2", fence, time.Hour) },
+			func() error { return second(k.Renew(k.Context(), id, "w1", old, time.Hour, 24*time.Hour)) },
+			func() error { return second(k.Renew(k.Context(), id, "w2", fence, time.Hour, 24*time.Hour)) },
 			func() error { return k.Release(k.Context(), id, "w1", old) },
 			func() error { return k.Release(k.Context(), id, "w2", fence) },
 		} {
 			k.refuses(id, gate.Conflict, gate.ReasonFenced, f)
 		}
-		k.ok(k.Renew(k.Context(), id, "w1", fence, time.Hour))
+		k.ok(second(k.Renew(k.Context(), id, "w1", fence, time.Hour, 24*time.Hour)))
 		k.consume(id)
-		k.refuses(id, gate.Conflict, gate.ReasonFenced, func() error { return k.Renew(k.Context(), id, "w1", fence, time.Hour) })
 		k.refuses(id, gate.Conflict, gate.ReasonFenced, func() error { return k.Release(k.Context(), id, "w1", fence) })
 	},
 	"a lease that ran out goes back, and its holder is fenced off": func(k *kit) {
@@ -483,7 +502,7 @@ var leasing = tests{
 		k.approve(id)
 		_, fence, _, err := k.Lease(k.Context(), "ops", "w1", "n", k.Brief)
 		k.ok(err)
-		k.ok(k.Renew(k.Context(), id, "w1", fence, 3*time.Hour))
+		k.ok(second(k.Renew(k.Context(), id, "w1", fence, 3*time.Hour, 24*time.Hour)))
 		k.Advance(k.T, k.Brief)
 		k.sweep()
 		k.state(id, gate.Leased)
@@ -497,7 +516,7 @@ var leasing = tests{
 		if s := k.get(id); !s.Lease.Until.Equal(s.RunBy) {
 			k.Errorf("leased until %v, has to run by %v", s.Lease.Until, s.RunBy)
 		}
-		k.ok(k.Renew(k.Context(), id, "w1", fence, 9*k.Brief))
+		k.ok(second(k.Renew(k.Context(), id, "w1", fence, 9*k.Brief, 24*time.Hour)))
 		if s := k.get(id); !s.Lease.Until.Equal(s.RunBy) {
 			k.Errorf("renewed until %v, has to run by %v", s.Lease.Until, s.RunBy)
 		}

@@ -263,7 +263,7 @@ var opening = tests{
 			"Report":   func() error { return k.Report(ctx, id, gate.Report{Outcome: gate.Executed}) },
 			"Withdraw": func() error { return k.Withdraw(ctx, id, gate.Withdrawal{Event: gate.EventCancel}) },
 			"Defer":    func() error { return k.Defer(ctx, id) },
-			"Renew":    func() error { return k.Renew(ctx, id, "w", 1, time.Hour) },
+			"Renew":    func() error { return second(k.Renew(ctx, id, "w", 1, time.Hour, time.Hour)) },
 			"Release":  func() error { return k.Release(ctx, id, "w", 1) },
 			"Open": func() error {
 				return second(k.Open(ctx, k.question(func(o *gate.Opening) { o.Replaces, o.ReplacedBy = id, gate.EventVoided })))
