@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"gate":                 {},
 	"store":                {"gate"},
 	"store/storetest":      {"gate"}, // what any store must do, so not this one
+	"store/redistest":      {},       // real servers for tests of any part
 	"channels":             {"gate"},
 	"channels/channeltest": {"gate", "channels"},
 	"channels/slack":       {"gate", "channels"},

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/store/redistest"
 )
 
 // The goals, as ratios taken in one run, because machines differ:
@@ -27,9 +28,9 @@ import (
 //	BenchmarkMemory   B/pending ≤ 2500
 //	BenchmarkExpire   10,000 due at once: all_ms ≤ 2000, longest_ms ≤ 5
 
-func benchStore(b *testing.B, s *server) *Redis {
+func benchStore(b *testing.B, s *redistest.Server) *Redis {
 	b.Helper()
-	st, err := Open(b.Context(), Config{Redis: Server{Addrs: []string{s.addr}}, Durability: Strict, Space: "default"})
+	st, err := Open(b.Context(), Config{Redis: Server{Addrs: []string{s.Addr}}, Durability: Strict, Space: "default"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -84,16 +85,16 @@ const casScript = `if redis.call('HGET', KEYS[1], 'st') ~= ARGV[1] then return 0
 redis.call('HSET', KEYS[1], 'st', ARGV[2], 'by', 'ann', 'at', '1') redis.call('ZREM', KEYS[2], KEYS[1]) return 1`
 
 // ceiling is what redis-benchmark gets out of a compare-and-set at 50 connections.
-func ceiling(b *testing.B, s *server) float64 {
+func ceiling(b *testing.B, s *redistest.Server) float64 {
 	b.Helper()
-	db := s.client()
+	db := s.Client()
 	defer db.Close()
 	sha, err := db.ScriptLoad(b.Context(), casScript).Result()
 	if err != nil {
 		b.Fatal(err)
 	}
 	db.HSet(b.Context(), "cas", "st", "pending", "body", strings.Repeat("x", 600))
-	out, err := exec.CommandContext(b.Context(), "redis-benchmark", "-s", s.addr, "-c", "50", "-n", "100000", "-q",
+	out, err := exec.CommandContext(b.Context(), "redis-benchmark", "-s", s.Addr, "-c", "50", "-n", "100000", "-q",
 		"EVALSHA", sha, "2", "cas", "zset", "pending", "pending").Output()
 	if err != nil {
 		b.Fatal(err)
@@ -110,7 +111,7 @@ func ceiling(b *testing.B, s *server) float64 {
 }
 
 func BenchmarkLife(b *testing.B) {
-	server := startServer(b, "--appendonly", "no", "--save", "3600 1")
+	server := redistest.Start(b, "--appendonly", "no", "--save", "3600 1")
 	s := benchStore(b, server)
 	const callers, lives = 64, 8192
 	var best float64
@@ -139,9 +140,9 @@ func BenchmarkLife(b *testing.B) {
 
 // BenchmarkScripts shows where a life's time goes in the server: the median of each script.
 func BenchmarkScripts(b *testing.B) {
-	server := startServer(b, "--appendonly", "no", "--save", "3600 1")
+	server := redistest.Start(b, "--appendonly", "no", "--save", "3600 1")
 	s := benchStore(b, server)
-	db := server.client()
+	db := server.Client()
 	defer db.Close()
 	db.ConfigSet(b.Context(), "slowlog-log-slower-than", "0")
 	db.ConfigSet(b.Context(), "slowlog-max-len", "1000000")
@@ -187,7 +188,7 @@ func fill(b *testing.B, s *Redis, n int) {
 }
 
 func BenchmarkPage(b *testing.B) {
-	server := startServer(b, "--appendonly", "no", "--save", "3600 1")
+	server := redistest.Start(b, "--appendonly", "no", "--save", "3600 1")
 	median := func(s *Redis) time.Duration {
 		var took []time.Duration
 		for range 200 {
@@ -215,9 +216,9 @@ func BenchmarkPage(b *testing.B) {
 }
 
 func BenchmarkMemory(b *testing.B) {
-	server := startServer(b)
+	server := redistest.Start(b)
 	s := benchStore(b, server)
-	db := server.client()
+	db := server.Client()
 	defer db.Close()
 	const n = 10_000
 	for range b.N {
@@ -241,8 +242,8 @@ func usedMemory(b *testing.B, db *redis.Client) int {
 }
 
 func BenchmarkExpire(b *testing.B) {
-	server := startServer(b)
-	db := server.client()
+	server := redistest.Start(b)
+	db := server.Client()
 	defer db.Close()
 	for range b.N {
 		s := benchStore(b, server)

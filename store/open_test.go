@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/store/redistest"
 )
 
 func TestOpenRefusesAServerThatBreaksItsPromises(t *testing.T) {
@@ -47,9 +48,9 @@ func TestOpenRefusesAServerThatBreaksItsPromises(t *testing.T) {
 }
 
 // opens is Open on a server, which closes again what it got.
-func opens(t *testing.T, s *server, change ...func(*Config)) error {
+func opens(t *testing.T, s *redistest.Server, change ...func(*Config)) error {
 	t.Helper()
-	c := Config{Redis: Server{Addrs: []string{s.addr}}}
+	c := Config{Redis: Server{Addrs: []string{s.Addr}}}
 	for _, f := range change {
 		f(&c)
 	}
@@ -73,8 +74,8 @@ func TestOpenChoosesStrictUnlessStandardIsSure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := startServer(t, tt.args...)
-			s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.addr}}})
+			server := redistest.Start(t, tt.args...)
+			s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.Addr}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +86,7 @@ func TestOpenChoosesStrictUnlessStandardIsSure(t *testing.T) {
 			if err := s.Recheck(t.Context()); err != nil {
 				t.Errorf("Recheck = %v", err)
 			}
-			db := server.client()
+			db := server.Client()
 			defer db.Close()
 			db.ConfigSet(t.Context(), "appendfsync", "no")
 			if err := s.Recheck(t.Context()); (err == nil) != (tt.want == Strict) {
@@ -101,14 +102,14 @@ func TestOpenChoosesStrictUnlessStandardIsSure(t *testing.T) {
 
 func TestOpenWantsTheLevelThatIsStored(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, "--appendfsync", "always")
+	server := redistest.Start(t, "--appendfsync", "always")
 	if err := opens(t, server, level(Strict)); err != nil {
 		t.Fatal(err)
 	}
 	if err := opens(t, server, level(Standard)); err == nil || !strings.Contains(err.Error(), "all replicas must agree") {
 		t.Errorf("another level = %v, want a refusal", err)
 	}
-	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.addr}}})
+	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.Addr}}})
 	if err != nil || s.Durability() != Strict {
 		t.Fatalf("no level = %v, want what is stored", err)
 	}
@@ -131,7 +132,7 @@ func TestOpenWantsTheLevelThatIsStored(t *testing.T) {
 	if err := opens(t, server, level("sturdy")); err == nil {
 		t.Error("an unknown level is accepted")
 	}
-	db := server.client()
+	db := server.Client()
 	defer db.Close()
 	db.ConfigSet(t.Context(), "appendfsync", "everysec")
 	for _, d := range []Durability{Standard, ""} {
@@ -143,7 +144,7 @@ func TestOpenWantsTheLevelThatIsStored(t *testing.T) {
 
 func TestOpenKnowsItsServerKey(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
+	server := redistest.Start(t)
 	keys := func(f ...string) func(*Config) { return func(c *Config) { c.Fingerprints = f } }
 	for _, step := range []struct {
 		name  string
@@ -167,8 +168,8 @@ func TestOpenKnowsItsServerKey(t *testing.T) {
 
 func TestOpenRefusesAnotherSchema(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	db := server.client()
+	server := redistest.Start(t)
+	db := server.Client()
 	defer db.Close()
 	db.HSet(t.Context(), "approvalbot:{default}:meta", "schema", "7")
 	if err := opens(t, server); err == nil || !strings.Contains(err.Error(), "schema 7") {
@@ -178,8 +179,8 @@ func TestOpenRefusesAnotherSchema(t *testing.T) {
 
 func TestOpenNeedsScriptsThatReadTheIncarnation(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	db := server.client()
+	server := redistest.Start(t)
+	db := server.Client()
 	defer db.Close()
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("geheim\n"), 0o600); err != nil {
@@ -196,7 +197,7 @@ func TestOpenNeedsScriptsThatReadTheIncarnation(t *testing.T) {
 	if err := opens(t, server, as("bot")); err != nil {
 		t.Errorf("Open = %v", err)
 	}
-	s, err := New(Config{Redis: Server{Addrs: []string{server.addr}, Username: "bot", PasswordFile: password}})
+	s, err := New(Config{Redis: Server{Addrs: []string{server.Addr}, Username: "bot", PasswordFile: password}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +218,8 @@ func TestOpenNeedsScriptsThatReadTheIncarnation(t *testing.T) {
 
 func TestOpenWantsThePrimary(t *testing.T) {
 	t.Parallel()
-	primary := startServer(t)
-	replica := startServer(t, "--replicaof", "127.0.0.1 1")
+	primary := redistest.Start(t)
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1 1")
 	if err := opens(t, replica); err == nil || !strings.Contains(err.Error(), "connect to the primary") {
 		t.Errorf("Open of a replica = %v", err)
 	}
@@ -229,17 +230,17 @@ func TestOpenWantsThePrimary(t *testing.T) {
 
 func TestRecheckTellsAnOutageFromABrokenPromise(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.addr}}, Durability: Strict})
+	server := redistest.Start(t)
+	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.Addr}}, Durability: Strict})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer shut(t, s)
-	server.stop(t)
+	server.Stop()
 	if err := s.Recheck(t.Context()); !errors.Is(err, gate.Unavailable) {
 		t.Errorf("Recheck of a server that is down = %v, want Unavailable", err)
 	}
-	server.start(t)
+	server.Start()
 	if err := s.Recheck(t.Context()); err != nil {
 		t.Errorf("Recheck = %v", err)
 	}
@@ -280,14 +281,14 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 // TestStandardSurvivesARestart is what the level is for.
 func TestStandardSurvivesARestart(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, "--appendfsync", "always")
-	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.addr}}, Durability: Standard})
+	server := redistest.Start(t, "--appendfsync", "always")
+	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.Addr}}, Durability: Standard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer shut(t, s)
 	a := approvedNow(t, s)
-	server.restart(t)
+	server.Restart()
 	if _, err := s.Heartbeat(t.Context(), "r", "p"); err != nil {
 		t.Fatal(err)
 	}

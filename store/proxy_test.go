@@ -5,100 +5,26 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
-	"net"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/store/redistest"
 )
-
-// fault is what a proxy does to a reply that Redis has sent.
-type fault int32
-
-const (
-	passes   fault = iota
-	drops          // closes the connection instead
-	swallows       // says nothing at all
-)
-
-// proxy stands before a server and troubles the first reply after trouble.
-type proxy struct {
-	addr string
-	next atomic.Int32
-	lost atomic.Int32 // replies that did not get through
-}
-
-func (p *proxy) trouble(f fault) { p.next.Store(int32(f)) }
-
-func startProxy(t *testing.T, server string) *proxy {
-	t.Helper()
-	p := &proxy{addr: filepath.Join(filepath.Dir(server), "p"+rand.Text()[:4])}
-	l, err := net.Listen("unix", p.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(client, server)
-		}
-	}()
-	return p
-}
-
-func (p *proxy) serve(client net.Conn, addr string) {
-	defer client.Close()
-	server, err := net.Dial("unix", addr)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	go func() {
-		io.Copy(server, client)
-		server.Close()
-	}()
-	buf := make([]byte, 1<<20)
-	for {
-		n, err := server.Read(buf)
-		if err != nil {
-			return
-		}
-		// Scripts that are not there yet were not run: that reply is not worth losing.
-		if !strings.HasPrefix(string(buf[:n]), "-NOSCRIPT") {
-			switch fault(p.next.Swap(int32(passes))) {
-			case drops:
-				p.lost.Add(1)
-				return
-			case swallows:
-				p.lost.Add(1)
-				continue
-			case passes:
-			}
-		}
-		if _, err := client.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
 
 // TestLostReplies takes approvals through whole lives while the first reply to
 // each call is lost. Every call must succeed, and the log must show each move
 // once: what was asked twice was done once.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	for name, f := range map[string]fault{"the connection breaks": drops, "the reply never comes": swallows} {
+	server := redistest.Start(t)
+	for name, f := range map[string]redistest.Loss{"the connection breaks": redistest.Hangup, "the reply never comes": redistest.Silence} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startProxy(t, server.addr)
-			s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{p.addr}}, Durability: Strict, Space: strings.ToLower(rand.Text())})
+			p := redistest.StartProxy(t, server.Addr)
+			s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{p.Addr}}, Durability: Strict, Space: strings.ToLower(rand.Text())})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +33,7 @@ func TestLostReplies(t *testing.T) {
 			lossy := func(what string, call func() error) {
 				t.Helper()
 				calls++
-				p.trouble(f)
+				p.LoseNext(f)
 				if err := call(); err != nil {
 					t.Errorf("%s = %v", what, err)
 				}
@@ -192,8 +118,8 @@ func TestLostReplies(t *testing.T) {
 				t.Errorf("another was the first too, %v", err)
 			}
 			lossy("EndSession", func() error { return s.EndSession(ctx, r.Key, "s", "ann") })
-			if p.lost.Load() < int32(calls) {
-				t.Errorf("%d replies of %d calls were lost", p.lost.Load(), calls)
+			if p.Lost() < calls {
+				t.Errorf("%d replies of %d calls were lost", p.Lost(), calls)
 			}
 			checkOnce(t, s)
 		})
@@ -248,9 +174,9 @@ func TestNobodyWaitsForAStoreThatIsGone(t *testing.T) {
 
 func TestACallerWhoLeftIsNotServed(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	p := startProxy(t, server.addr)
-	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{p.addr}}, Durability: Strict})
+	server := redistest.Start(t)
+	p := redistest.StartProxy(t, server.Addr)
+	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{p.Addr}}, Durability: Strict})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,17 +13,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/store/redistest"
 )
 
 // openServer is a store on a server of its own, and a plain client beside it.
 func openServer(t *testing.T) (*Redis, *redis.Client) {
 	t.Helper()
-	server := startServer(t)
-	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.addr}}, Durability: Strict})
+	server := redistest.Start(t)
+	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.Addr}}, Durability: Strict})
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := server.client()
+	db := server.Client()
 	t.Cleanup(func() { shut(t, s); db.Close() })
 	return s, db
 }
