@@ -22,6 +22,7 @@ type Hub struct {
 	mu      sync.Mutex
 	waiters map[gate.ID]*waiter // the first of a list
 	streams map[chan struct{}]struct{}
+	ready   map[chan struct{}]struct{} // of those who run what is approved
 
 	everyone chan struct{} // asks to wake all waiters
 }
@@ -36,7 +37,7 @@ type waiter struct {
 func NewHub(log gate.Log, logger *slog.Logger) *Hub {
 	return &Hub{
 		log: log, logger: logger,
-		waiters: map[gate.ID]*waiter{}, streams: map[chan struct{}]struct{}{}, everyone: make(chan struct{}, 1),
+		waiters: map[gate.ID]*waiter{}, streams: map[chan struct{}]struct{}{}, ready: map[chan struct{}]struct{}{}, everyone: make(chan struct{}, 1),
 	}
 }
 
@@ -82,15 +83,21 @@ func (h *Hub) Waiting() (n int) {
 
 // Any returns a channel that receives after anything in the log, for those who
 // read the log themselves and need to know when.
-func (h *Hub) Any() (changed <-chan struct{}, stop func()) {
+func (h *Hub) Any() (changed <-chan struct{}, stop func()) { return h.enlist(h.streams) }
+
+// Ready returns a channel that receives after a call may have become ready to run:
+// it was approved, or given back.
+func (h *Hub) Ready() (ready <-chan struct{}, stop func()) { return h.enlist(h.ready) }
+
+func (h *Hub) enlist(list map[chan struct{}]struct{}) (<-chan struct{}, func()) {
 	c := make(chan struct{}, 1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.streams[c] = struct{}{}
+	list[c] = struct{}{}
 	return c, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		delete(h.streams, c)
+		delete(list, c)
 	}
 }
 
@@ -110,6 +117,11 @@ func (h *Hub) wake(entries []gate.Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range entries {
+		if e.To == gate.Approved {
+			for c := range h.ready {
+				wake(c)
+			}
+		}
 		for w := h.waiters[e.ID]; w != nil; w = w.next {
 			wake(w.changed)
 		}
@@ -211,8 +223,11 @@ func (h *Hub) wakeEveryone(ctx context.Context) {
 func (h *Hub) all() []chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]chan struct{}, 0, len(h.waiters)+len(h.streams))
+	all := make([]chan struct{}, 0, len(h.waiters)+len(h.streams)+len(h.ready))
 	for c := range h.streams {
+		all = append(all, c)
+	}
+	for c := range h.ready {
 		all = append(all, c)
 	}
 	for _, w := range h.waiters {

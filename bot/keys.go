@@ -23,6 +23,7 @@ type KeyConfig struct {
 	Person        string   `yaml:"person"`        // whom it belongs to
 	Asserts       []string `yaml:"asserts"`       // of agents: person, origin
 	Conversations []string `yaml:"conversations"` // of agents that assert origins: globs such as slack:C0*
+	Queues        []string `yaml:"queues"`        // of workers: the executors whose calls they may run
 	HashFile      string   `yaml:"hash_file"`     // holds the SHA-256 of the key in hex
 	Hash          string   `yaml:"-"`             // instead of HashFile, where there is no file
 }
@@ -39,6 +40,7 @@ type Key struct {
 
 	person, origin bool // may say on whose behalf, may say where the call came from
 	places         []gate.Glob
+	queues         []string
 }
 
 // Keys are the known API keys. They never change while the process runs.
@@ -89,6 +91,7 @@ func (k *Keys) add(path string, c KeyConfig) (problems []gate.Problem) {
 	}
 	key.readRoles(c, bad)
 	key.readClaims(c, bad)
+	key.readQueues(c, bad)
 	hash, err := c.hash()
 	switch other := k.byHash[hash]; {
 	case err != nil:
@@ -151,6 +154,19 @@ func (key *Key) readClaims(c KeyConfig, bad func(field, text string)) {
 		bad("conversations", "asserts: [origin] and conversations go together: say which it may name")
 	}
 }
+
+func (key *Key) readQueues(c KeyConfig, bad func(field, text string)) {
+	key.queues = c.Queues
+	switch {
+	case key.Has(gate.RoleWorker) && len(c.Queues) == 0:
+		bad("queues", "a worker's key runs what is named here; name at least one executor")
+	case !key.Has(gate.RoleWorker) && len(c.Queues) > 0:
+		bad("queues", "only a worker's key runs anything")
+	}
+}
+
+// MayRun reports whether the key may claim calls of an executor.
+func (key *Key) MayRun(executor string) bool { return slices.Contains(key.queues, executor) }
 
 // hash reads the configured hash.
 func (c KeyConfig) hash() (sum [sha256.Size]byte, err error) {

@@ -58,6 +58,8 @@ func TestKeysReportEveryMistakeAtOnce(t *testing.T) {
 		{Name: "what", Roles: []string{"agent"}, Asserts: []string{"rank"}, Hash: strings.Repeat("09", 32)},
 		{Name: "where", Roles: []string{"agent"}, Asserts: []string{"origin"}, Hash: strings.Repeat("10", 32)},
 		{Name: "glob", Roles: []string{"agent"}, Asserts: []string{"origin"}, Conversations: []string{"slack:[^a]"}, Hash: strings.Repeat("11", 32)},
+		{Name: "idle", Roles: []string{"worker"}, Hash: strings.Repeat("12", 32)},
+		{Name: "busy", Roles: []string{"agent"}, Queues: []string{"ops"}, Hash: strings.Repeat("13", 32)},
 	})
 	var paths []string
 	for _, p := range problems {
@@ -66,7 +68,7 @@ func TestKeysReportEveryMistakeAtOnce(t *testing.T) {
 	want := []string{
 		"keys[0].name", "keys[1].roles", "keys[2].roles", "keys[3].roles", "keys[4].roles", "keys[5].person", "keys[6].hash_file",
 		"keys[7].hash_file", "keys[9].name", "keys[10].hash_file", "keys[11].asserts", "keys[12].asserts", "keys[13].conversations",
-		"keys[14].conversations[0]",
+		"keys[14].conversations[0]", "keys[15].queues", "keys[16].queues",
 	}
 	if !slices.Equal(paths, want) {
 		t.Errorf("problems %v\nat %v\nwant %v", problems, paths, want)

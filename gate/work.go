@@ -34,30 +34,10 @@ func (g *Gate) Claim(ctx context.Context, executor, owner, nonce string, d time.
 	return &Work{Snapshot: s, Token: g.keys.mint(&s.Approval), Retry: rule != nil && rule.RetrySafe}, nil
 }
 
-// Renew is a sign of life: a lease lasts for d from now, though never beyond the time
-// by which the call had to run; of a dispatched call its outcome becomes unknown d
-// from now, or most after the dispatch. It returns until when. Only the token of that
-// lease renews it.
-func (g *Gate) Renew(ctx context.Context, owner string, id ID, t secret.String, d, most time.Duration) (time.Time, error) {
-	s, err := g.leased(ctx, owner, id, t)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return g.store.Renew(ctx, id, owner, s.Fence, d, most)
-}
-
-// Release gives a call back that was not dispatched: somebody else may lease it.
-func (g *Gate) Release(ctx context.Context, owner string, id ID, t secret.String) error {
-	s, err := g.leased(ctx, owner, id, t)
-	if err != nil {
-		return err
-	}
-	return g.store.Release(ctx, id, owner, s.Fence)
-}
-
-// leased reads an approval and refuses whoever does not hold it.
-func (g *Gate) leased(ctx context.Context, owner string, id ID, presented secret.String) (*Snapshot, error) {
-	const op = "gate.leased"
+// Held reads what owner holds: a call that it has leased, or dispatched under that
+// lease. Only the token of that lease is believed.
+func (g *Gate) Held(ctx context.Context, owner string, id ID, presented secret.String) (*Work, error) {
+	const op = "gate.Held"
 	t, err := parseToken(presented)
 	if err != nil {
 		return nil, err
@@ -75,5 +55,17 @@ func (g *Gate) leased(ctx context.Context, owner string, id ID, presented secret
 	case t.fence != s.Fence || s.Lease.Owner != owner:
 		return nil, &Error{Kind: Conflict, Reason: ReasonFenced, Op: op, Public: "this call is not, or no longer, yours to run"}
 	}
-	return &s, nil
+	return &Work{Snapshot: s, Token: presented}, nil
+}
+
+// Renew is a sign of life: a lease lasts for d from now, though never beyond the time
+// by which the call had to run; of a dispatched call the outcome becomes unknown d
+// from now, or most after the dispatch. It returns until when.
+func (g *Gate) Renew(ctx context.Context, w *Work, d, most time.Duration) (time.Time, error) {
+	return g.store.Renew(ctx, w.ID, w.Lease.Owner, w.Fence, d, most)
+}
+
+// Release gives a call back that was not dispatched: somebody else may lease it.
+func (g *Gate) Release(ctx context.Context, w *Work) error {
+	return g.store.Release(ctx, w.ID, w.Lease.Owner, w.Fence)
 }

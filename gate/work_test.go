@@ -127,11 +127,15 @@ func TestLeasesAreFenced(t *testing.T) {
 			return err
 		}, gate.ReasonFenced},
 		"it renews nothing": {func(b *bundle, old *gate.Work) error {
-			_, err := b.Renew(b.t.Context(), "w1", old.ID, old.Token, time.Minute, time.Hour)
+			_, err := b.Renew(b.t.Context(), old, time.Minute, time.Hour)
 			return err
 		}, gate.ReasonFenced},
 		"it gives nothing back": {func(b *bundle, old *gate.Work) error {
-			return b.Release(b.t.Context(), "w2", old.ID, old.Token)
+			return b.Release(b.t.Context(), old)
+		}, gate.ReasonFenced},
+		"it is not taken for the holder by name": {func(b *bundle, old *gate.Work) error {
+			_, err := b.Held(b.t.Context(), "w2", old.ID, old.Token)
+			return err
 		}, gate.ReasonFenced},
 		"it reports nothing": {func(b *bundle, old *gate.Work) error {
 			return b.Report(b.t.Context(), gate.Reporting{Principal: "w2", ID: old.ID, Token: old.Token, Outcome: gate.Executed})
@@ -160,15 +164,22 @@ func TestLeasesAreRenewedAndGivenBackByTheirHolder(t *testing.T) {
 	b := shop(t)
 	b.staged(`{}`)
 	w := b.claimed("w1")
-	until, err := b.Renew(t.Context(), "w1", w.ID, w.Token, time.Hour, time.Hour)
+	until, err := b.Renew(t.Context(), w, time.Hour, time.Hour)
 	if err != nil || !until.After(w.Lease.Until) {
 		t.Errorf("Renew = %s, %v; it was %s", until, err, w.Lease.Until)
 	}
 	forged := secret.New(w.Token.Reveal() + "A")
-	if _, err := b.Renew(t.Context(), "w1", w.ID, forged, time.Hour, time.Hour); gate.KindOf(err) != gate.Forbidden {
-		t.Errorf("a forged token renewed: %v", err)
+	if _, err := b.Held(t.Context(), "w1", w.ID, forged); gate.KindOf(err) != gate.Forbidden {
+		t.Errorf("a forged token is believed: %v", err)
 	}
-	if err := b.Release(t.Context(), "w1", w.ID, w.Token); err != nil {
+	if _, err := b.Held(t.Context(), "w2", w.ID, w.Token); gate.ReasonOf(err) != gate.ReasonFenced {
+		t.Errorf("another worker holds it: %v", err)
+	}
+	held, err := b.Held(t.Context(), "w1", w.ID, w.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Release(t.Context(), held); err != nil {
 		t.Error(err)
 	}
 	if again := b.claimed("w2"); again.ID != w.ID || again.Fence != w.Fence+1 {

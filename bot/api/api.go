@@ -33,6 +33,7 @@ type Config struct {
 	Out  *slog.Logger
 
 	Notices func(context.Context) []string // which chats are out; nil: there is none
+	Queues  map[string]time.Duration       // executors that workers run, and how long one of their calls may take
 
 	MaxParked int        // callers held at once by this replica; 0 means 20,000
 	PerKey    rate.Limit // requests a second of one API key; 0 means 50
@@ -95,6 +96,9 @@ func (a *API) Drain() {
 // Routes lists what is served, for tests and for whoever mounts it.
 func (a *API) Routes() chi.Routes { return a.router }
 
+// Parked is how many callers this replica holds, for metrics.
+func (a *API) Parked() int { return int(a.parked.Load()) }
+
 func (a *API) draining() bool {
 	select {
 	case <-a.drained:
@@ -110,6 +114,7 @@ var (
 	agents   = []gate.Role{gate.RoleAgent}
 	deciders = []gate.Role{gate.RoleApprover}
 	admins   = []gate.Role{gate.RoleAdmin}
+	workers  = []gate.Role{gate.RoleWorker}
 	readers  = []gate.Role{gate.RoleApprover, gate.RoleAuditor, gate.RoleAdmin}
 	keepers  = []gate.Role{gate.RoleApprover, gate.RoleAdmin}
 	reports  = []gate.Role{gate.RoleAgent, gate.RoleApprover}
@@ -132,6 +137,12 @@ func (a *API) routes() {
 	route(a, h, agents, op(post, "/v1/approvals/{id}/cancel", "cancel", "Withdraw an approval that has not run"), a.cancel)
 	route(a, h, agents, op(post, "/v1/approvals/{id}/context", "answer", "Answer an approver's question"), a.context)
 	route(a, h, deciders, op(post, "/v1/approvals/{id}/revoke", "revoke", "Take an approval back before it runs"), a.revoke)
+	route(a, h, deciders, op(post, "/v1/approvals/{id}/rerun", "rerun", "Ask whether to run a call again whose outcome is unknown"), a.rerun)
+	route(a, h, workers, op(post, "/v1/work/claim", "claimWork", "Lease an approved call to run, or wait for one"), a.claimWork)
+	route(a, h, workers, op(post, "/v1/work/{id}/start", "startWork", "Consume a leased call: run it if the verdict is allow"), a.startWork)
+	route(a, h, workers, op(post, "/v1/work/{id}/heartbeat", "heartbeat", "Say that the call is still being worked on"), a.heartbeat)
+	route(a, h, workers, op(post, "/v1/work/{id}/complete", "completeWork", "Say how a started call ended"), a.complete)
+	route(a, h, workers, op(post, "/v1/work/{id}/release", "releaseWork", "Give a call back that was not started"), a.release)
 	route(a, h, agents, op(post, "/v1/sessions/{id}/end", "endSession", "End a session of this API key"), a.endSession)
 	route(a, h, admins, op(http.MethodPut, "/v1/sessions/{id}/bypass", "setBypass", "Let a session's calls pass for a while"), a.setBypass)
 	route(a, h, readers, op(get, "/v1/grants", "listGrants", "List standing permissions"), a.listGrants)

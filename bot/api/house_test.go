@@ -35,6 +35,7 @@ func rules() *gate.PolicyConfig {
 			{Name: "secret", Match: gate.MatchConfig{Tool: "secret"}, Action: "ask", Mode: "inline", Redact: []string{"args.password"}},
 			{Name: "granted", Match: gate.MatchConfig{Tool: "granted"}, Action: "ask", Mode: "inline", Scopes: []string{"once", "session", "always"}},
 			{Name: "two", Match: gate.MatchConfig{Tool: "two"}, Action: "ask", Mode: "inline", Quorum: &gate.QuorumConfig{Total: 2}},
+			{Name: "batch", Match: gate.MatchConfig{Tool: "batch_*"}, Mode: "deferred", Executor: "batch", Redact: []string{"args.password"}},
 			{Name: "never", Match: gate.MatchConfig{Tool: "never"}, Action: "deny"},
 		},
 	}}
@@ -49,7 +50,7 @@ func keyConfigs() []bot.KeyConfig {
 		{Name: "bo-cli", Roles: []string{"approver"}, Person: "bo"},
 		{Name: "books", Roles: []string{"auditor"}},
 		{Name: "root", Roles: []string{"admin"}},
-		{Name: "mule", Roles: []string{"worker"}},
+		{Name: "mule", Roles: []string{"worker"}, Queues: []string{"ops", "batch"}},
 	}
 }
 
@@ -77,7 +78,7 @@ func testKeys(t testing.TB) *bot.Keys {
 
 func newPolicy(t testing.TB, cfg *gate.PolicyConfig, keys *bot.Keys) *gate.Policy {
 	t.Helper()
-	p, problems := gate.NewPolicy(cfg, gate.ApproversConfig{}, nil, keys.Principals(), nil)
+	p, problems := gate.NewPolicy(cfg, gate.ApproversConfig{}, nil, keys.Principals(), nil, gate.Executor{Name: "batch"})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -67,8 +67,8 @@ func row(p *gate.Approval) wire.Approval {
 		Intent: p.Intent, Executor: p.Executor,
 		Created: stamp(p.Created), Expires: stamp(p.Expires), InlineUntil: stamp(p.InlineUntil),
 		RunBy: stamp(p.RunBy), Decided: stamp(p.Decided), Started: stamp(p.Started), Ended: stamp(p.Ended),
-		By: p.By, Note: p.Note, Outcome: p.Outcome, FailedOver: stamp(p.FailedOver),
-		Successor: string(p.Successor), Predecessor: string(p.Predecessor),
+		By: p.By, Note: p.Note, Outcome: p.Outcome, Result: p.Result, SettledBy: p.SettledBy, FailedOver: stamp(p.FailedOver),
+		Successor: string(p.Successor), Predecessor: string(p.Predecessor), Rerun: p.Rerun,
 	}
 	if p.Origin != (gate.Conversation{}) {
 		out.Origin = &wire.Place{Place: p.Origin.Place, Thread: p.Origin.Thread}

@@ -31,7 +31,7 @@ const unknownApproval = "apr_01ARZ3NDEKTSV4RRFFQ69G5FAV"
 func allRoutes() []route {
 	const call, digest = `"call":{"tool":"x"}`, `"digest":"sha256:` // the rest is filled in
 	hex := strings.Repeat("0", 64) + `"`
-	approval := "/v1/approvals/" + unknownApproval
+	approval, work := "/v1/approvals/"+unknownApproval, "/v1/work/"+unknownApproval
 	return []route{
 		{"POST", "/v1/check", `{` + call + `,"requester":{}}`, []string{"hermes"}},
 		{"POST", "/v1/approvals", `{` + call + `,"requester":{}}`, []string{"hermes"}},
@@ -44,6 +44,12 @@ func allRoutes() []route {
 		{"POST", approval + "/cancel", `{}`, []string{"hermes"}},
 		{"POST", approval + "/context", `{"text":"because"}`, []string{"hermes"}},
 		{"POST", approval + "/revoke", `{}`, []string{"ann-cli"}},
+		{"POST", approval + "/rerun", ``, []string{"ann-cli"}},
+		{"POST", "/v1/work/claim", `{"queues":["ops"]}`, []string{"mule"}},
+		{"POST", work + "/start", `{"token":"t","attempt_id":"a",` + digest + hex + `}`, []string{"mule"}},
+		{"POST", work + "/heartbeat", `{"token":"t"}`, []string{"mule"}},
+		{"POST", work + "/complete", `{"token":"t","outcome":"executed"}`, []string{"mule"}},
+		{"POST", work + "/release", `{"token":"t"}`, []string{"mule"}},
 		{"POST", "/v1/sessions/s/end", ``, []string{"hermes"}},
 		{"PUT", "/v1/sessions/s/bypass", `{"key":"hermes","for":"1h"}`, []string{"root"}},
 		{"GET", "/v1/grants", ``, []string{"ann-cli", "books", "root"}},

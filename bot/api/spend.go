@@ -55,7 +55,7 @@ func (a *API) report(ctx context.Context, c *caller, in *reportInput) (*output[w
 		}
 		return a.Gate.Report(ctx, gate.Reporting{
 			Principal: c.Principal.Key, ID: id, Token: secret.New(in.Body.Token), Attempt: in.Body.AttemptID,
-			Outcome: outcome, Note: in.Body.Note,
+			Outcome: outcome, Note: in.Body.Note, Result: in.Body.Result,
 		})
 	})
 }

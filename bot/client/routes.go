@@ -114,6 +114,47 @@ func (c *Client) Report(ctx context.Context, id string, r wire.OutcomeRequest) (
 	return post[wire.ApprovalAnswer](ctx, c, call{path: approval(id, "/outcome"), in: r, again: true})
 }
 
+// Rerun asks people whether to run a call again whose outcome is unknown, and returns
+// the new approval.
+func (c *Client) Rerun(ctx context.Context, id string) (string, error) {
+	out, err := post[wire.RerunAnswer](ctx, c, call{path: approval(id, "/rerun"), again: true})
+	return out.ID, err
+}
+
+// Claim leases an approved call to run, and waits up to wait (at most 60 s) for one;
+// nil if there is none. Nothing may run before it is started.
+func (c *Client) Claim(ctx context.Context, r wire.ClaimRequest, wait time.Duration) (*wire.Work, error) {
+	if r.Nonce == "" {
+		r.Nonce = NewAttempt()
+	}
+	out, err := post[wire.ClaimAnswer](ctx, c, call{path: "/v1/work/claim" + holding(wait), in: r, wait: wait, again: true})
+	return out.Work, err
+}
+
+// Start consumes a leased call: run it only if the verdict is allow.
+func (c *Client) Start(ctx context.Context, id string, r wire.StartRequest) (wire.CheckAnswer, error) {
+	return post[wire.CheckAnswer](ctx, c, call{path: atWork(id, "start"), in: r, again: true})
+}
+
+// Heartbeat says that a call is still being worked on.
+func (c *Client) Heartbeat(ctx context.Context, id string, r wire.LeaseRequest) (wire.LeaseAnswer, error) {
+	return post[wire.LeaseAnswer](ctx, c, call{path: atWork(id, "heartbeat"), in: r, again: true})
+}
+
+// Complete says how a started call ended.
+func (c *Client) Complete(ctx context.Context, id string, r wire.CompleteRequest) error {
+	_, err := post[wire.Answer](ctx, c, call{path: atWork(id, "complete"), in: r, again: true})
+	return err
+}
+
+// Release gives a call back that was not started.
+func (c *Client) Release(ctx context.Context, id string, r wire.LeaseRequest) error {
+	_, err := post[wire.Answer](ctx, c, call{path: atWork(id, "release"), in: r, again: true})
+	return err
+}
+
+func atWork(id, what string) string { return "/v1/work/" + url.PathEscape(id) + "/" + what }
+
 // Cancel withdraws an approval that has not run.
 func (c *Client) Cancel(ctx context.Context, id, reason string) (wire.ApprovalAnswer, error) {
 	return post[wire.ApprovalAnswer](ctx, c, call{path: approval(id, "/cancel"), in: wire.CancelRequest{Reason: reason}})

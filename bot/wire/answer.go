@@ -55,10 +55,13 @@ type Approval struct {
 	By         string `json:"by,omitempty" doc:"Who settled it."`
 	Note       string `json:"note,omitempty" doc:"Their words, or the tool's first line."`
 	Outcome    string `json:"outcome,omitempty" doc:"How a dispatch is known to have ended."`
+	Result     string `json:"result,omitempty" doc:"What the tool said, or why nobody knows: cut, and without what the rule redacts."`
+	SettledBy  string `json:"settled_by,omitempty" doc:"Who said what became of an unknown outcome."`
 	FailedOver string `json:"failed_over,omitempty" format:"date-time" doc:"The store had just failed over then: this may already have run."`
 
 	Successor   string `json:"successor,omitempty" doc:"Asks in its place."`
 	Predecessor string `json:"predecessor,omitempty" doc:"It asks in place of."`
+	Rerun       bool   `json:"rerun,omitempty" doc:"The predecessor was started, and nobody knows how that ended: this may already have run."`
 	Refused     string `json:"refused_before,omitempty" doc:"For approvers: the same call was denied as this one, within the week before."`
 }
 

@@ -65,10 +65,11 @@ type ConsumeRequest struct {
 // OutcomeRequest says how a dispatch ended: its caller's with the token, or a
 // person's word on one whose outcome is unknown, without.
 type OutcomeRequest struct {
-	Outcome   string `json:"outcome" enum:"executed,failed"`
+	Outcome   string `json:"outcome" enum:"executed,failed,outcome_unknown" doc:"outcome_unknown only of the one who dispatched: then a person settles it."`
 	Token     string `json:"token,omitempty" maxLength:"512"`
 	AttemptID string `json:"attempt_id,omitempty" maxLength:"32" doc:"May be lost in a crash."`
-	Note      string `json:"note,omitempty" maxLength:"4000" doc:"First line of what the tool said."`
+	Note      string `json:"note,omitempty" maxLength:"4000" doc:"First line of what the tool said, or a person's words."`
+	Result    string `json:"result,omitempty" maxLength:"65536" doc:"What the tool said. 4,000 characters are kept, without what the rule redacts."`
 }
 
 // CancelRequest withdraws an approval that was not dispatched.
