@@ -15,6 +15,8 @@ import (
 type Decider interface {
 	Decide(ctx context.Context, d gate.Decision) (gate.Tally, error)
 	AnswerAs(ctx context.Context, v gate.Voter, id gate.ID, text string) error
+	Settle(ctx context.Context, id gate.ID, v gate.Voter, outcome gate.State, note string) error
+	Rerun(ctx context.Context, id gate.ID, v gate.Voter) (gate.ID, error)
 }
 
 // Clicks turns presses on cards into decisions. What a press answers for is the
@@ -40,22 +42,35 @@ func (c *Clicks) Press(ctx context.Context, k channels.Click) string {
 func (c *Clicks) Try(ctx context.Context, k channels.Click) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pressTimeout)
 	defer cancel()
-	var t gate.Tally
+	text := ""
 	digest, err := c.shown(ctx, &k)
-	switch {
-	case err != nil:
-	case k.Choice == channels.Reply:
-		err = c.Gate.AnswerAs(ctx, k.Voter, k.Approval, k.Reason)
-	default:
-		t, err = c.Gate.Decide(ctx, gate.Decision{
-			ID: k.Approval, Voter: k.Voter, Choice: k.Choice, Scope: k.Scope, Reason: k.Reason, Digest: digest, Nonce: k.Nonce,
-		})
+	if err == nil {
+		text, err = c.act(ctx, &k, digest)
 	}
 	if err != nil {
 		c.Log.InfoContext(ctx, "press refused", "approval", string(k.Approval), "by", k.Voter.ID, "reason", string(gate.ReasonOf(err)), "err", err)
 		return refusal(err), err
 	}
-	return recorded(k, &t), nil
+	return text, nil
+}
+
+// act does what a button is for, and says what came of it.
+func (c *Clicks) act(ctx context.Context, k *channels.Click, d gate.Digest) (string, error) {
+	switch k.Choice {
+	case channels.Reply:
+		return "Answered. The approvers see it on the card.", c.Gate.AnswerAs(ctx, k.Voter, k.Approval, k.Reason)
+	case channels.Ran:
+		return "Recorded: it ran.", c.Gate.Settle(ctx, k.Approval, k.Voter, gate.Executed, k.Reason)
+	case channels.NotRun:
+		return "Recorded: it did not run.", c.Gate.Settle(ctx, k.Approval, k.Voter, gate.Failed, k.Reason)
+	case channels.RunAgain:
+		id, err := c.Gate.Rerun(ctx, k.Approval, k.Voter)
+		return fmt.Sprintf("People are asked whether to run it again, as %s. This one stays open until somebody says whether it ran.", id), err
+	}
+	t, err := c.Gate.Decide(ctx, gate.Decision{
+		ID: k.Approval, Voter: k.Voter, Choice: k.Choice, Scope: k.Scope, Reason: k.Reason, Digest: d, Nonce: k.Nonce,
+	})
+	return recorded(k, &t), err
 }
 
 // shown returns the digest of the call on the card that was pressed, and refuses a
@@ -119,11 +134,9 @@ func refusal(err error) string {
 	return gate.PublicText(err)
 }
 
-func recorded(k channels.Click, t *gate.Tally) string {
+func recorded(k *channels.Click, t *gate.Tally) string {
 	a := &t.Approval
 	switch {
-	case k.Choice == channels.Reply:
-		return "Answered. The approvers see it on the card."
 	case k.Choice == gate.NeedContext:
 		return "Asked. The call waits for the agent's answer."
 	case !t.Settled:

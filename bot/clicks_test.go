@@ -187,6 +187,52 @@ func (b broken) Decide(ctx context.Context, _ gate.Decision) (gate.Tally, error)
 
 func (b broken) AnswerAs(context.Context, gate.Voter, gate.ID, string) error { return b.err }
 
+func (b broken) Settle(context.Context, gate.ID, gate.Voter, gate.State, string) error { return b.err }
+
+func (b broken) Rerun(context.Context, gate.ID, gate.Voter) (gate.ID, error) { return "", b.err }
+
+// TestAnUnknownOutcomeIsSettledByAPress presses what is on the card of a call that
+// was started and never reported.
+func TestAnUnknownOutcomeIsSettledByAPress(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		by     gate.Voter
+		choice gate.Choice
+		want   string
+		state  gate.State
+		again  bool
+	}{
+		"it ran":          {ann, channels.Ran, "Recorded: it ran.", gate.Executed, false},
+		"it did not run":  {ann, channels.NotRun, "Recorded: it did not run.", gate.Failed, false},
+		"run it again":    {ann, channels.RunAgain, "People are asked whether to run it again, as apr_", gate.OutcomeUnknown, true},
+		"a stranger says": {gate.Voter{ID: "fake:U9", Name: "mallory", Surface: "fake", Login: "platform"}, channels.Ran, "You are not in sre", gate.OutcomeUnknown, false},
+		"a stranger asks": {gate.Voter{ID: "fake:U9", Name: "mallory", Surface: "fake", Login: "platform"}, channels.RunAgain, "You are not in sre", gate.OutcomeUnknown, false},
+		"approving it":    {ann, gate.Approve, "Started ", gate.OutcomeUnknown, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOffice(t)
+				defer func() { _ = o.store.Close() }()
+				s := o.unknown("held")
+				shown := gate.Posted{Place: "fake:ops", Message: "1", Rev: 1, Digest: s.Digest.Hex()}
+				if err := o.store.PutPosted(t.Context(), s.ID, shown); err != nil {
+					t.Fatal(err)
+				}
+				k := channels.Click{Approval: s.ID, Ref: channels.Ref{Place: "fake:ops", Message: "1"}, Voter: tt.by, Choice: tt.choice, Nonce: "n"}
+				c := &bot.Clicks{Gate: o.gate, Cards: o.store, Log: slog.New(slog.DiscardHandler)}
+				if got := c.Press(t.Context(), k); !strings.HasPrefix(got, tt.want) {
+					t.Errorf("told %q, want %q", got, tt.want)
+				}
+				after, err := o.store.Get(t.Context(), s.ID)
+				if err != nil || after.State != tt.state || (after.Successor != "") != tt.again {
+					t.Errorf("it is %s, successor %q, %v; want %s", after.State, after.Successor, err, tt.state)
+				}
+			})
+		})
+	}
+}
+
 func TestWhatIsBrokenIsSaidWithoutItsCause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -224,7 +224,7 @@ func (q *inquiry) revoke(ctx context.Context, rest string) channels.Answer {
 	if err != nil {
 		return q.undone(ctx, err)
 	}
-	return says(recorded(channels.Click{Choice: gate.Deny}, &t))
+	return says(recorded(&channels.Click{Choice: gate.Deny}, &t))
 }
 
 // revocable turns what was typed into the id of an approval that has not run, or

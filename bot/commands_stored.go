@@ -21,7 +21,7 @@ const (
 // should, and could not. One who has nothing to press is sent none.
 func (q *inquiry) send(ctx context.Context, answer *channels.Answer) bool {
 	c := answer.Card
-	pressable := c.Approve || c.Deny || c.Ask || c.TakeBack
+	pressable := c.Approve || c.Deny || c.Ask || c.TakeBack || c.Unsettled || c.Again
 	c.Settle()
 	if c.Answer = false; !pressable { // an answer is typed
 		return true

@@ -161,6 +161,32 @@ func (o *office) presses(s *gate.Snapshot, v gate.Voter, c gate.Choice) {
 	}
 }
 
+// ran is a call that was approved, dispatched, and reported to have ended so.
+func (o *office) ran(tool string, outcome gate.State, said string) *gate.Snapshot {
+	o.Helper()
+	o.gate.Beat(o.Context(), "a")
+	s := o.asks(tool)
+	o.presses(s, ann, gate.Approve)
+	v, err := o.gate.Get(o.Context(), gate.Principal{Key: "hermes", Roles: []gate.Role{gate.RoleAgent}}, s.ID)
+	if err != nil {
+		o.Fatal(err)
+	}
+	attempt := strings.Repeat("0a", 16)
+	if r, err := o.gate.Consume(o.Context(), gate.Spending{Principal: "hermes", Token: v.Ruling.Token, Attempt: attempt, Call: s.Call}); r.Verdict != gate.Allow {
+		o.Fatalf("Consume = %s, %v", r.Verdict, err)
+	}
+	err = o.gate.Report(o.Context(), gate.Reporting{Principal: "hermes", ID: s.ID, Token: v.Ruling.Token, Attempt: attempt, Outcome: outcome, Result: said})
+	if err != nil {
+		o.Fatal(err)
+	}
+	return s
+}
+
+// unknown is one of which nobody knows how it ended.
+func (o *office) unknown(tool string) *gate.Snapshot {
+	return o.ran(tool, gate.OutcomeUnknown, "no answer")
+}
+
 // card is the one card of an approval.
 func (o *office) card(id gate.ID) channeltest.Message {
 	o.Helper()
@@ -453,6 +479,48 @@ func TestDispatcher(t *testing.T) {
 				"fake:ops: No card can be posted in fake:backup",
 			}, said); diff != "" {
 				o.Errorf("operators were told (-want +got):\n%s", diff)
+			}
+		},
+		"what the tool said is below the card, once": func(o *office) {
+			defer o.dispatches("a", o.fake)()
+			s := o.ran("held", gate.Failed, "exit status 1\nno space left")
+			o.passes(3 * time.Second)
+			m := o.card(s.ID)
+			if len(m.Replies) != 1 || !strings.Contains(m.Replies[0], "failed") || !strings.HasSuffix(m.Replies[0], "\nexit status 1\nno space left") {
+				o.Errorf("below it: %q", m.Replies)
+			}
+			o.passes(time.Minute)
+			if m := o.card(s.ID); len(m.Replies) != 1 || m.Card.Live() {
+				o.Errorf("below it: %q; live %t", m.Replies, m.Card.Live())
+			}
+		},
+		"a call that may have run keeps its card beside that of the new question": func(o *office) {
+			defer o.dispatches("a", o.fake)()
+			s := o.unknown("held")
+			o.passes(3 * time.Second)
+			if m := o.card(s.ID); !m.Card.Unsettled || !m.Card.Again {
+				o.Errorf("its card says %q, with buttons %t, %t", m.Card.Line, m.Card.Unsettled, m.Card.Again)
+			}
+			again, err := o.gate.Rerun(o.Context(), s.ID, ann)
+			if err != nil {
+				o.Fatal(err)
+			}
+			o.passes(3 * time.Second)
+			if m := o.card(s.ID); !m.Card.Unsettled || m.Card.Again {
+				o.Errorf("the old card says %q, with buttons %t, %t", m.Card.Line, m.Card.Unsettled, m.Card.Again)
+			}
+			if m := o.card(again); !m.Card.Approve || !strings.Contains(m.Card.Warning, "may already have run") {
+				o.Errorf("the new card warns %q", m.Card.Warning)
+			}
+			if err := o.gate.Settle(o.Context(), s.ID, ann, gate.Executed, ""); err != nil {
+				o.Fatal(err)
+			}
+			o.passes(3 * time.Second)
+			if m := o.card(s.ID); m.Card.Live() || !strings.Contains(m.Card.Line, "ran, says ann") {
+				o.Errorf("the old card says %q", m.Card.Line)
+			}
+			if m := o.card(again); m.Card.Live() {
+				o.Errorf("the new card still has buttons: %q", m.Card.Line)
 			}
 		},
 		"a question that nobody waits for any more is also shown where such stay": func(o *office) {

@@ -26,7 +26,7 @@ func (d *Dispatcher) draw(ctx context.Context, id gate.ID) error {
 
 	v, err := d.Gate.Get(ctx, drawer, id)
 	switch {
-	case gate.KindOf(err) == gate.NotFound, err == nil && v.Successor != "": // its successor has its cards
+	case gate.KindOf(err) == gate.NotFound, err == nil && v.Successor != "" && v.Started.IsZero(): // its successor has its cards
 		return nil
 	case err != nil:
 		return err
@@ -140,10 +140,11 @@ func (p *pen) resolve(ctx context.Context, to gate.Conversation) (gate.Conversat
 }
 
 // posted returns where the cards are. One that asks again in another's place
-// takes its cards over.
+// takes its cards over, but for one that asks to run it again: what was started keeps
+// its own.
 func (p *pen) posted(ctx context.Context) ([]gate.Posted, error) {
 	all, err := p.Cards.Posted(ctx, p.id)
-	if err != nil || len(all) > 0 || p.view.Predecessor == "" {
+	if err != nil || len(all) > 0 || p.view.Predecessor == "" || p.view.Rerun {
 		return all, err
 	}
 	before, err := p.Cards.Posted(ctx, p.view.Predecessor)
@@ -182,8 +183,25 @@ func (p *pen) redraw(ctx context.Context, c gate.Posted) (shown bool, err error)
 			return p.lost(ctx, c, err)
 		}
 	}
+	if err := p.tell(ctx, channel, &c); err != nil {
+		return true, err
+	}
 	c.Rev, c.Digest = p.view.Rev, p.card.Digest.Hex()
 	return true, p.Cards.PutPosted(ctx, p.id, c)
+}
+
+// tell says what the tool said below a card, once.
+func (p *pen) tell(ctx context.Context, channel channels.Channel, c *gate.Posted) error {
+	if p.card.Result == "" || c.Told || c.Beside {
+		return nil
+	}
+	text := p.card.Line + "\n" + p.card.Result
+	err := p.deliver(ctx, c.Place, func(ctx context.Context) error { return channel.Say(ctx, refOf(*c).Below(), text) })
+	if err != nil && passing(err) {
+		return err
+	}
+	c.Told = true // or it never can be: the card, the API and the console have it
+	return nil
 }
 
 // lost gives a card up that nothing can be said about where it is: its conversation

@@ -37,11 +37,14 @@ type Card struct {
 	Refused  string // that the same call was refused before; empty if it was not
 	Dialogue string // what was asked and answered; empty if nothing was
 	Line     string // how it stands
+	Result   string // what the tool said, or why nobody knows; it belongs below the card
 	Silence  string // what happens if nobody decides; empty if nothing waits
 	Settled  bool   // people have decided, or nobody will: Line is the news
 	Link     string // the page that shows all of it; empty if there is none
 
 	Approve, Deny, Ask, Answer, TakeBack bool // the live buttons
+	Unsettled                            bool // nobody knows whether it ran: people may say so
+	Again                                bool // and may ask to run it again
 	Scopes                               []Choice
 	Confirm                              string // to be confirmed with an approval
 	ReasonRequired                       bool   // with a denial
@@ -81,7 +84,7 @@ func NewCard(v *gate.View, x Context) *Card {
 		Target: gate.Visible(a.Call.Target), Server: gate.Visible(a.Call.Server),
 		Facts: facts(a, v.Rule), Intent: gate.VisibleLines(a.Intent),
 		Args: gate.Pretty(x.Args), Redacted: x.Redacted, Diff: Diff(x.Args),
-		Dialogue: gate.Dialogue(a), Line: gate.StateLine(a, v.Progress, clock), Settled: a.State != gate.Pending, Link: x.Link,
+		Dialogue: gate.Dialogue(a), Line: gate.StateLine(a, v.Progress, clock), Result: a.Result, Settled: a.State != gate.Pending, Link: x.Link,
 	}
 	c.title(a)
 	c.Refused = gate.RefusedBefore(v.Refused, clock)
@@ -91,9 +94,7 @@ func NewCard(v *gate.View, x Context) *Card {
 	c.Notification = fmt.Sprintf("%s. %s", c.Title, c.Line)
 	if a.State == gate.Pending {
 		c.Silence = Silence(a, x.Review, clock)
-		if !a.FailedOver.IsZero() {
-			c.Warning = fmt.Sprintf(gate.MayHaveRun, clock.Time(a.FailedOver))
-		}
+		c.Warning = gate.MayHaveRun(a, clock)
 		if v.Progress.Need > 0 {
 			c.Notification = gate.Notification(a, Due(a), v.Progress, clock)
 		}
@@ -131,15 +132,19 @@ func (c *Card) buttons(a *gate.Approval, rule *gate.Rule, now time.Time) {
 		}
 	case (a.State == gate.Approved || a.State == gate.Leased) && !a.Discretionary:
 		c.TakeBack = true
+	case a.State == gate.OutcomeUnknown:
+		c.Unsettled, c.Again = true, a.Successor == ""
 	}
 }
 
 // Live reports whether there is anything to press.
-func (c *Card) Live() bool { return c.Approve || c.Deny || c.Ask || c.Answer || c.TakeBack }
+func (c *Card) Live() bool {
+	return c.Approve || c.Deny || c.Ask || c.Answer || c.TakeBack || c.Unsettled || c.Again
+}
 
 // Settle takes all buttons away.
 func (c *Card) Settle() {
-	c.Approve, c.Deny, c.Ask, c.TakeBack, c.Scopes, c.Proof = false, false, false, false, nil, ""
+	c.Approve, c.Deny, c.Ask, c.TakeBack, c.Unsettled, c.Again, c.Scopes, c.Proof = false, false, false, false, false, false, nil, ""
 }
 
 // Body returns the arguments in at most n characters, and whether that hides
@@ -198,10 +203,10 @@ func Silence(a *gate.Approval, review string, clock gate.Clock) string {
 
 // Confirmation is what an approver must confirm before an approval counts.
 func Confirmation(a *gate.Approval, rule *gate.Rule, now time.Time) string {
-	switch {
-	case !a.FailedOver.IsZero():
-		return fmt.Sprintf(gate.PressFailedOver, gate.Clock{Now: now}.Time(a.FailedOver))
-	case rule != nil && rule.Risk == "high":
+	if text := gate.MayHaveRun(a, gate.Clock{Now: now}); text != "" {
+		return text + " Confirm?"
+	}
+	if rule != nil && rule.Risk == "high" {
 		return "I have read the arguments. This is high risk."
 	}
 	return ""

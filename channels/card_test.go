@@ -112,13 +112,14 @@ func told(name string, c *channels.Card) string {
 		line("settled", "yes")
 	}
 	line("line", c.Line)
+	line("result", c.Result)
 	line("silence", c.Silence)
 	line("confirm", c.Confirm)
 	for _, s := range c.Scopes {
 		line("scope", s.Name+": "+s.Covers+", "+s.Lasts)
 	}
 	var buttons []string
-	for name, live := range map[string]bool{"1 approve": c.Approve, "2 deny": c.Deny, "3 ask": c.Ask, "4 answer": c.Answer, "5 take back": c.TakeBack} {
+	for name, live := range map[string]bool{"1 approve": c.Approve, "2 deny": c.Deny, "3 ask": c.Ask, "4 answer": c.Answer, "5 take back": c.TakeBack, "6 it ran, it did not run": c.Unsettled, "7 run it again": c.Again} {
 		if live {
 			buttons = append(buttons, name)
 		}
@@ -135,6 +136,21 @@ func TestCards(t *testing.T) {
 		of   func(*testing.T) *gate.View
 	}{
 		{"waiting inline", func(t *testing.T) *gate.View { return view(t, args) }},
+		{"nobody knows whether it ran", func(t *testing.T) *gate.View {
+			v := view(t, args)
+			v.State, v.Started, v.Result = gate.OutcomeUnknown, v.Now, "no answer within 30 s"
+			return v
+		}},
+		{"nobody knows, and people are asked again", func(t *testing.T) *gate.View {
+			v := view(t, args)
+			v.State, v.Started, v.Successor = gate.OutcomeUnknown, v.Now, "apr_02"
+			return v
+		}},
+		{"to be run again", func(t *testing.T) *gate.View {
+			v := view(t, args)
+			v.Rerun, v.Predecessor = true, "apr_00"
+			return v
+		}},
 		{"staged", func(t *testing.T) *gate.View {
 			v := view(t, args)
 			v.Mode, v.InlineUntil = gate.Deferred, time.Time{}

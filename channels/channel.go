@@ -113,6 +113,14 @@ type TryFunc func(context.Context, Click) (reply string, refused error)
 // vote.
 const Reply gate.Choice = "answer"
 
+// Choices of a Click about a call whose outcome nobody knows, which are no votes
+// either.
+const (
+	Ran      gate.Choice = "ran"
+	NotRun   gate.Choice = "did_not_run"
+	RunAgain gate.Choice = "run_again" // asks whether to
+)
+
 // Click is a press of a button on a card, or what was typed into its dialog. The
 // channel has checked that it comes from the platform.
 type Click struct {

@@ -350,29 +350,24 @@ func (g *Gate) Settle(ctx context.Context, id ID, v Voter, outcome State, note s
 	return g.store.Report(ctx, id, Report{Person: v.Name, Outcome: outcome, Note: words(note)})
 }
 
-// maySettle admits whoever may decide on the call, to say what became of it.
+// maySettle admits whoever is in a group that decides on the call, to say what became
+// of it: that is no vote, so it does not matter who has asked or voted. Where the rule
+// is gone, the default approvers may.
 func (g *Gate) maySettle(ctx context.Context, s *Snapshot, v Voter) error {
 	p := g.policy.Load()
 	rule := g.ruleOf(s)
 	if rule == nil {
-		return g.anyApprover(ctx, v)
+		rule = p.Discretionary()
 	}
-	_, err := p.eligible(ctx, &s.Approval, rule, p.who(v))
-	return err
-}
-
-// anyApprover admits whoever may decide by the default rule; for what the rule
-// that once applied can no longer say.
-func (g *Gate) anyApprover(ctx context.Context, v Voter) error {
 	if err := active(v); err != nil {
 		return err
 	}
-	groups, err := g.policy.Load().Discretionary().Qualify(ctx, v)
+	groups, err := rule.Qualify(ctx, p.who(v))
 	if err != nil {
-		return &Error{Kind: Unavailable, Reason: ReasonIdentityUnavailable, Op: "gate.anyApprover", Public: "Could not check whether you may decide; try again.", Err: err}
+		return &Error{Kind: Unavailable, Reason: ReasonIdentityUnavailable, Op: "gate.maySettle", Public: "Could not check whether you may decide; try again.", Err: err}
 	}
 	if len(groups) == 0 {
-		return forbidden(ReasonNotApprover, "You are not an approver.")
+		return forbidden(ReasonNotApprover, fmt.Sprintf("You are not in %s. Nothing was recorded.", anyOf(rule.groupNames())))
 	}
 	return nil
 }

@@ -292,6 +292,7 @@ type Posted struct {
 	Thread  string `json:"thread,omitempty"` // that the message is in
 	Frozen  bool   `json:"frozen,omitempty"`
 	Beside  bool   `json:"beside,omitempty"` // one person asked for it: it takes no other card's place
+	Told    bool   `json:"told,omitempty"`   // below it is what the tool said
 }
 
 // Presses keeps what people press in chats from when it arrives until it is

@@ -404,12 +404,22 @@ type Press struct {
 	Clock    Clock
 }
 
+// MayHaveRun says why a call that people are asked about may have run already;
+// nothing if there is no reason to think so.
+func MayHaveRun(a *Approval, c Clock) string {
+	switch {
+	case a.Rerun:
+		return fmt.Sprintf("This call was started before (%s) and nobody knows how that ended. It may already have run.", a.Predecessor)
+	case !a.FailedOver.IsZero():
+		return fmt.Sprintf("Redis failed over at %s; a decision may have been lost and this may already have run.", c.Time(a.FailedOver))
+	}
+	return ""
+}
+
 // Texts to the presser that stand alone.
 const (
-	PressStoreDown  = "Could not record your answer (store down). Nothing was decided; press again."
-	PressSelf       = "You asked for this call, so someone else must decide."
-	MayHaveRun      = "Redis failed over at %s; a decision may have been lost and this may already have run." // with Clock.Time
-	PressFailedOver = MayHaveRun + " Confirm?"
+	PressStoreDown = "Could not record your answer (store down). Nothing was decided; press again."
+	PressSelf      = "You asked for this call, so someone else must decide."
 )
 
 var pressed = map[Reason]string{

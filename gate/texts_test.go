@@ -248,7 +248,9 @@ func TestCardTexts(t *testing.T) {
 	say("press, not in the group", PressText(Press{Reason: ReasonNotApprover, Progress: two, Names: []string{"Ann", "Bo"}}))
 	say("press, nobody to ask", PressText(Press{Reason: ReasonNotApprover, Progress: two}))
 	say("press, late", PressText(Press{Reason: ReasonExpired, State: Expired, At: noon, Clock: Clock{Now: noon.Add(12 * time.Second)}}))
-	say("press, failed over", fmt.Sprintf(PressFailedOver, c.Time(noon)))
+	say("failed over before", MayHaveRun(with(Pending, func(a *Approval) { a.FailedOver = noon }), c))
+	say("started before", MayHaveRun(with(Pending, func(a *Approval) { a.Rerun, a.Predecessor = true, "apr_01" }), c))
+	say("nothing before", MayHaveRun(with(Pending, nil), c))
 	say("press, no such reason", PressText(Press{Reason: ReasonFenced}))
 	for _, r := range slices.Sorted(maps.Keys(pressed)) {
 		say("press, "+string(r), PressText(Press{Reason: r, State: Pending}))

@@ -58,7 +58,7 @@ func serveChild(addr string) error {
 		configs[i].Hash = sha256Hex(bearers()[configs[i].Name].Reveal())
 	}
 	keys, _ := bot.NewKeys(configs)
-	policy, _ := gate.NewPolicy(rules(), gate.ApproversConfig{}, nil, keys.Principals(), nil)
+	policy, _ := gate.NewPolicy(rules(), gate.ApproversConfig{}, nil, keys.Principals(), nil, gate.Executor{Name: "batch"})
 	hub := bot.NewHub(s, quiet)
 	g := gate.New(s, keyring, hub, policy, quiet)
 	g.Beat(ctx, addr+strconv.Itoa(os.Getpid()))

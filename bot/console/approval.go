@@ -27,6 +27,8 @@ type approvalPage struct {
 	Due           time.Time
 	Args          arguments
 	Diff          []string // lines; none if the arguments change no text
+	Warning       string   // that it may have run already
+	Result        []string // lines of what the tool said
 	Rule          *gate.Rule
 	Approvers     string
 	Timeline      []moment
@@ -48,7 +50,7 @@ type moment struct {
 
 // actions are what the reader may press.
 type actions struct {
-	Approve, Deny, Ask, TakeBack, Settle bool
+	Approve, Deny, Ask, TakeBack, Settle, Again bool
 
 	Why     string            // why nothing, or what to know first
 	Confirm string            // what has to be confirmed with an approval
@@ -130,7 +132,11 @@ func (c *Console) approvalPage(ctx context.Context, s *session, v gate.View) app
 	}
 	p.Line = gate.StateLine(a, p.Progress, clock)
 	p.RefusedBefore = gate.RefusedBefore(v.Refused, clock)
+	if a.Result != "" {
+		p.Result = strings.Split(a.Result, "\n")
+	}
 	if a.State == gate.Pending {
+		p.Warning = gate.MayHaveRun(a, clock)
 		p.Silence = channels.Silence(a, "this inbox", clock)
 	}
 	p.May = c.actions(ctx, s, &v, rule)
@@ -153,7 +159,7 @@ func (c *Console) actions(ctx context.Context, s *session, v *gate.View, rule *g
 		return actions{Why: gate.PublicText(err)}
 	}
 	if a.State != gate.Pending {
-		return actions{TakeBack: undone, Settle: unsettled}
+		return actions{TakeBack: undone, Settle: unsettled, Again: unsettled && a.Successor == ""}
 	}
 	may := actions{Approve: true, Deny: true, Ask: true, Confirm: channels.Confirmation(a, rule, v.Snapshot.Now), Scopes: channels.Scopes(a, rule)}
 	if slices.ContainsFunc(a.Votes, func(o gate.Vote) bool { return o.Voter.Identity() == s.voter().Identity() }) {

@@ -20,6 +20,7 @@ type Inbox interface {
 	Decide(context.Context, gate.Decision) (gate.Tally, error)
 	Revoke(ctx context.Context, id gate.ID, v gate.Voter, why string) (gate.Tally, error)
 	Settle(ctx context.Context, id gate.ID, v gate.Voter, outcome gate.State, note string) error
+	Rerun(ctx context.Context, id gate.ID, v gate.Voter) (gate.ID, error)
 }
 
 // Grants is what the console asks of the gate about standing permissions.

@@ -13,7 +13,7 @@ import (
 
 // form is what a person pressed and typed.
 type form struct {
-	Do      string // approve, deny, ask, revoke, ran or failed
+	Do      string // approve, deny, ask, revoke, ran, failed or again
 	Digest  string // of the call that was on the page
 	Nonce   string // of this press
 	Scope   string
@@ -69,6 +69,10 @@ func (c *Console) act(ctx context.Context, s *session, id gate.ID, f form) (stri
 		return "Recorded: it ran.", c.Inbox.Settle(ctx, id, s.voter(), gate.Executed, f.Text)
 	case "failed":
 		return "Recorded: it did not run.", c.Inbox.Settle(ctx, id, s.voter(), gate.Failed, f.Text)
+	}
+	if f.Do == "again" {
+		again, err := c.Inbox.Rerun(ctx, id, s.voter())
+		return "People are asked whether to run it again, as " + string(again) + ".", err
 	}
 	return "", invalid("Nothing was pressed. Nothing was decided; press a button.")
 }

@@ -175,6 +175,9 @@ func (p *Presses) act(ctx context.Context, in *pressed, b button, k channels.Cli
 	case actTakeBack:
 		k.Choice, k.Scope = gate.Deny, ""
 		return p.decide(ctx, k)
+	case actRan, actNotRun, actAgain: // none of them runs anything
+		k.Choice, k.Scope = unsettled[b.action], ""
+		return p.decide(ctx, k)
 	case actFull:
 		return p.full(ctx, k)
 	case actApprove, actScope, actDeny, actAsk, actAnswer:
@@ -182,6 +185,8 @@ func (p *Presses) act(ctx context.Context, in *pressed, b button, k channels.Cli
 	}
 	return notValid
 }
+
+var unsettled = map[string]gate.Choice{actRan: channels.Ran, actNotRun: channels.NotRun, actAgain: channels.RunAgain}
 
 // decide makes a decision and returns what the presser is told, in which names and
 // reasons are other people's.

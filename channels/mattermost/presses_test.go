@@ -137,6 +137,16 @@ func TestPresses(t *testing.T) {
 			d.told(d.post().Message, "takeback", "Recorded")
 			d.one(ann, gate.Deny)
 		},
+		"It ran and It did not run need no second look": func(d *desk) {
+			d.card.Approve, d.card.Deny, d.card.Ask, d.card.Unsettled, d.card.Again = false, false, false, true, true
+			d.told(d.post().Message, "ran", "Recorded")
+			d.one(ann, channels.Ran)
+		},
+		"Run it again needs none either: others are asked": func(d *desk) {
+			d.card.Approve, d.card.Deny, d.card.Ask, d.card.Unsettled, d.card.Again = false, false, false, true, true
+			d.told(d.post().Message, "runagain", "Recorded")
+			d.one(ann, channels.RunAgain)
+		},
 		"Show all shows what is not long to the presser alone": func(d *desk) {
 			d.card.Args = strings.Repeat("@all `x` ", 600) + "the end"
 			before := len(d.s.Posts(ops))

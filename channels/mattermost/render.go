@@ -39,6 +39,9 @@ const (
 	actAnswer   = "answer"
 	actFull     = "full"
 	actTakeBack = "takeback"
+	actRan      = "ran"
+	actNotRun   = "didnotrun"
+	actAgain    = "runagain"
 )
 
 // frame is what a card is drawn for: a conversation, and with buttons or without.
@@ -209,6 +212,13 @@ func buttons(c *channels.Card, f frame) (all []*model.PostAction) {
 	}
 	if c.TakeBack {
 		add(actTakeBack, "Take back", "danger")
+	}
+	if c.Unsettled {
+		add(actRan, "It ran", "default")
+		add(actNotRun, "It did not run", "default")
+	}
+	if c.Again {
+		add(actAgain, "Run it again", "default")
 	}
 	if options := longer(c); c.Approve && options != nil {
 		menu := add(actScope, "Approve for longer …", "")

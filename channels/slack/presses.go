@@ -188,6 +188,12 @@ func (p *Presses) pressed(ctx context.Context, in *interaction) error {
 		k.Choice, k.Scope = gate.Approve, gate.Scope(a.Chosen.Value)
 	case actTakeBack:
 		k.Choice = gate.Deny
+	case actRan:
+		k.Choice = channels.Ran
+	case actNotRun:
+		k.Choice = channels.NotRun
+	case actAgain:
+		k.Choice = channels.RunAgain
 	case actDeny, actAsk, actAnswer:
 		p.open(ctx, in, k, a.Action)
 		return nil

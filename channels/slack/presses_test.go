@@ -130,6 +130,16 @@ func TestPresses(t *testing.T) {
 		d.press("U0AAAAAA1", "take_back", nil)
 		d.wantClick(channels.Click{Choice: gate.Deny})
 	})
+	for action, want := range map[string]gate.Choice{"ran": channels.Ran, "did_not_run": channels.NotRun, "run_again": channels.RunAgain} {
+		t.Run("of an unknown outcome: "+action, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, func(c *channels.Card) {
+				c.Approve, c.Deny, c.Ask, c.Unsettled, c.Again = false, false, false, true, true
+			})
+			d.press("U0AAAAAA1", action, nil)
+			d.wantClick(channels.Click{Choice: want})
+		})
+	}
 	t.Run("deny with a reason", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t, nil)

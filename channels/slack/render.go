@@ -43,6 +43,9 @@ const (
 	actAnswer   = "answer"
 	actFull     = "full"
 	actTakeBack = "take_back"
+	actRan      = "ran"
+	actNotRun   = "did_not_run"
+	actAgain    = "run_again"
 	actOpen     = "open" // a link; a press of it says nothing
 )
 
@@ -202,6 +205,12 @@ func buttons(c *channels.Card, r room, menu api.BlockElement, hides bool) (all [
 	}
 	if c.TakeBack {
 		all = append(all, button(c, actTakeBack, "Take back").WithStyle(api.StyleDanger))
+	}
+	if c.Unsettled {
+		all = append(all, button(c, actRan, "It ran"), button(c, actNotRun, "It did not run"))
+	}
+	if c.Again {
+		all = append(all, button(c, actAgain, "Run it again"))
 	}
 	if c.Approve && menu != nil {
 		all = append(all, menu)

@@ -262,16 +262,19 @@ func TestWhatCannotBeSeenHasAFullViewBesideIt(t *testing.T) {
 		card *channels.Card
 		want string
 	}{
-		"all of it is there":      {card(), "[approve deny ask open]"},
-		"long arguments":          {with(func(c *channels.Card) { c.Args = strings.Repeat("x", 1201) }), "[approve deny ask full open]"},
-		"without a console":       {with(func(c *channels.Card) { c.Args, c.Link = strings.Repeat("x", 1201), "" }), "[approve deny ask full]"},
-		"a long diff":             {with(func(c *channels.Card) { c.Diff = strings.Repeat("x", 1201) }), "[approve deny ask full open]"},
-		"a long intent":           {with(func(c *channels.Card) { c.Intent = strings.Repeat("x", 601) }), "[approve deny ask full open]"},
-		"a long answer":           {with(func(c *channels.Card) { c.Dialogue = strings.Repeat("x", 901) }), "[approve deny ask full open]"},
-		"a target of six fold":    {with(func(c *channels.Card) { c.Target = strings.Repeat("x", 521) }), "[approve deny ask full open]"},
-		"what measures six fold":  {with(func(c *channels.Card) { c.Args, c.Diff = strings.Repeat("<", 1100), strings.Repeat("&", 1100) }), "[approve deny ask full open]"},
-		"a question that waits":   {edit(), "[approve deny answer]"},
-		"one that was approved":   {with(func(c *channels.Card) { c.Approve, c.Deny, c.Ask, c.TakeBack = false, false, false, true }), "[open take_back]"},
+		"all of it is there":     {card(), "[approve deny ask open]"},
+		"long arguments":         {with(func(c *channels.Card) { c.Args = strings.Repeat("x", 1201) }), "[approve deny ask full open]"},
+		"without a console":      {with(func(c *channels.Card) { c.Args, c.Link = strings.Repeat("x", 1201), "" }), "[approve deny ask full]"},
+		"a long diff":            {with(func(c *channels.Card) { c.Diff = strings.Repeat("x", 1201) }), "[approve deny ask full open]"},
+		"a long intent":          {with(func(c *channels.Card) { c.Intent = strings.Repeat("x", 601) }), "[approve deny ask full open]"},
+		"a long answer":          {with(func(c *channels.Card) { c.Dialogue = strings.Repeat("x", 901) }), "[approve deny ask full open]"},
+		"a target of six fold":   {with(func(c *channels.Card) { c.Target = strings.Repeat("x", 521) }), "[approve deny ask full open]"},
+		"what measures six fold": {with(func(c *channels.Card) { c.Args, c.Diff = strings.Repeat("<", 1100), strings.Repeat("&", 1100) }), "[approve deny ask full open]"},
+		"a question that waits":  {edit(), "[approve deny answer]"},
+		"one that was approved":  {with(func(c *channels.Card) { c.Approve, c.Deny, c.Ask, c.TakeBack = false, false, false, true }), "[open take_back]"},
+		"one that nobody knows of": {with(func(c *channels.Card) {
+			c.Approve, c.Deny, c.Ask, c.Unsettled, c.Again = false, false, false, true, true
+		}), "[open ran did_not_run run_again]"},
 		"one with scopes":         {scoped(), "[approve deny ask open approve_for]"},
 		"one that is settled":     {settled(), "[]"},
 		"one that settled unseen": {late(), "[full open]"},
