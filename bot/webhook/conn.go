@@ -85,6 +85,9 @@ func (p *Peer) address() string {
 // Close lets go of a connection that nothing was sent on.
 func (c *Conn) Close() { c.end.idle.put(c.http) }
 
+// Closed reports whether the receiver is known to have hung up.
+func (c *Conn) Closed() bool { return c.http.Err() != nil }
+
 // Send sends m once, and ends the connection's use. It signs anew with each call,
 // because a signature is good for five minutes. Its error is a *Lost.
 func (c *Conn) Send(ctx context.Context, m Message) (*Answer, error) {

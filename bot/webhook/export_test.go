@@ -1,8 +1,6 @@
 package webhook
 
 import (
-	"context"
-	"net/http"
 	"time"
 )
 
@@ -13,24 +11,6 @@ func Reach(address string, only bool, allow ...string) error {
 		return err
 	}
 	return guard{allow: networks, only: only}.control("tcp", address, nil)
-}
-
-// AwaitClosed waits until a connection knows that it is closed.
-func AwaitClosed(ctx context.Context, c *Conn) {
-	over := make(chan struct{})
-	c.http.SetStateHook(func(cc *http.ClientConn) {
-		if cc.Err() != nil {
-			select {
-			case <-over:
-			default:
-				close(over)
-			}
-		}
-	})
-	select {
-	case <-over:
-	case <-ctx.Done():
-	}
 }
 
 // KeepFor says how long connections are kept.

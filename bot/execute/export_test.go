@@ -1,0 +1,12 @@
+package execute
+
+import "time"
+
+// SaysError is for fuzzing.
+var SaysError = saysError
+
+// Impatient lets a Webhook send again at once.
+func Impatient(w *Webhook) { w.pause = time.Millisecond }
+
+// Closed reports whether the connection of a prepared webhook is known to be closed.
+func Closed(d Dispatch) bool { return d.(*sending).conn.Closed() }
