@@ -48,6 +48,7 @@ const (
 	graceTime    = 10 * time.Second // what runs when the process is to stop
 	aliveFor     = time.Minute      // without a sign of life a call that runs is an unknown outcome
 	signEvery    = aliveFor / 4
+	reportSlack  = 10 * time.Second // after the time-out
 	reportFor    = 10 * time.Minute // a report is tried again
 )
 
@@ -160,7 +161,7 @@ func (r *Runner) start(ctx context.Context, w *gate.Work, j *Job) bool {
 	defer cancel()
 	for {
 		ruling, err := r.Gate.Consume(within, gate.Spending{
-			Principal: r.Owner, ID: w.ID, Token: w.Token, Attempt: j.Attempt, Digest: j.Digest, ReportIn: aliveFor,
+			Principal: r.Owner, ID: w.ID, Token: w.Token, Attempt: j.Attempt, Digest: j.Digest, ReportIn: min(aliveFor, r.limit()+reportSlack),
 		})
 		switch {
 		case err == nil && ruling.Verdict == gate.Allow:
@@ -204,7 +205,7 @@ func (r *Runner) keep(ctx context.Context, w *gate.Work) {
 			return
 		case <-tick.C:
 		}
-		if _, err := r.Gate.Renew(ctx, w, aliveFor, r.limit()+aliveFor); err != nil && ctx.Err() == nil {
+		if _, err := r.Gate.Renew(ctx, w, aliveFor, r.limit()+reportSlack); err != nil && ctx.Err() == nil {
 			r.Log.WarnContext(ctx, "a sign of life was not taken", "executor", r.Name, "approval", string(w.ID), "err", err)
 		}
 	}

@@ -51,13 +51,13 @@ func newRoot(p process) *cobra.Command {
 		return nil
 	}
 	for _, g := range [][2]string{
-		{groupServer, "Run it:"}, {groupPeople, "Decide:"}, {groupAgents, "Ask, from a shell or a pipeline:"}, {groupSetup, "Set it up:"},
+		{groupServer, "Run it:"}, {groupPeople, "Decide:"}, {groupAgents, "Ask and run, from a shell or a pipeline:"}, {groupSetup, "Set it up:"},
 	} {
 		root.AddGroup(&cobra.Group{ID: g[0], Title: g[1]})
 	}
 	add(root, groupServer, newDemo(p), newServe(p))
 	add(root, groupPeople, newPending(p), newShow(p), newApprove(p), newDeny(p), newGrants(p))
-	add(root, groupAgents, newRequest(p), newWait(p), newAnswer(p))
+	add(root, groupAgents, newRequest(p), newWait(p), newAnswer(p), newWorker(p))
 	add(root, groupSetup, newKeys(p), newPolicy(p), newConfig(p), newDoctor(p), newStore(p), newVersion(p), newCompletion(p))
 	root.SetHelpCommand(newHelp())
 	root.SetHelpCommandGroupID(groupSetup)

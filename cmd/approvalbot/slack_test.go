@@ -32,6 +32,7 @@ const (
 type team struct {
 	*home
 	slack *slacktest.Slack
+	ops   *downstream
 	redis string
 	all   []*replica
 	urls  []string
@@ -53,9 +54,12 @@ people:
 approvers:
   default: [sre]
   groups: {sre: {slack_usergroups: [S0SRE00001], slack_users: [U0BO000001], keys: [ann, bo]}}
+executors:
+  ops: {webhook: {url: "%s", secret_file: hook-secret, allow_cidrs: [127.0.0.1/32]}, timeout: 1s}
 approvals:
   tool_gate:
     rules:
+      - {name: ops, match: {tool: "ops_*"}, mode: deferred, executor: ops, redact: [args.password]}
       - {name: held, match: {tool: held}, mode: inline}
       - {name: brief, match: {tool: brief}, mode: inline, inline_timeout: {after: 3s, then: deny}}
       - {name: staged, match: {tool: staged}, mode: deferred}
@@ -63,7 +67,8 @@ approvals:
 
 func newTeam(t *testing.T, replicas int) *team {
 	t.Helper()
-	s := &team{home: newHome(t), slack: newWorkspace(t, slacktest.Config{})}
+	s := &team{home: newHome(t), slack: newWorkspace(t, slacktest.Config{}), ops: newDownstream(t)}
+	s.write("hook-secret", opsSecret)
 	s.slack.AddUser(slacktest.User{ID: guest, Name: "guest", Restricted: true})
 	s.slack.AddChannel(slacktest.Channel{ID: live, Members: []string{annOnSlack, boOnSlack, boss, guest, slacktest.BotUser}})
 	s.write("bot-token", slacktest.BotToken)
@@ -92,7 +97,7 @@ func newTeam(t *testing.T, replicas int) *team {
 	return s
 }
 
-func (s *team) config() string { return fmt.Sprintf(teamConfig, s.redis, s.slack.URL()) }
+func (s *team) config() string { return fmt.Sprintf(teamConfig, s.redis, s.slack.URL(), s.ops.URL) }
 
 func (s *team) agent() *client.Client {
 	s.t.Helper()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/bot/api"
 	"github.com/approvalbot/approvalbot/bot/console"
+	"github.com/approvalbot/approvalbot/bot/execute"
 	"github.com/approvalbot/approvalbot/cmd/approvalbot/config"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
@@ -105,7 +107,8 @@ func assemble(ctx context.Context, cfg *config.Loaded, st opened, replica string
 	if err != nil {
 		return nil, err
 	}
-	web := api.New(api.Config{Gate: g, Keys: cfg.APIKeys, Log: st, Hub: hub, Out: log, Notices: chats.notices})
+	runners, queues := executors(cfg, g, hub, replica, log)
+	web := api.New(api.Config{Gate: g, Keys: cfg.APIKeys, Log: st, Hub: hub, Out: log, Notices: chats.notices, Queues: queues})
 	pages, err := console.New(console.Config{
 		Inbox: g, Grants: g, Wake: hub, Seal: cfg.Keyring, PublicURL: cfg.PublicURL, Notices: chats.notices, Demo: demo, Log: log,
 		Login: login(cfg.APIKeys), Holder: holder(cfg.APIKeys),
@@ -122,9 +125,33 @@ func assemble(ctx context.Context, cfg *config.Loaded, st opened, replica string
 			{"gate", forever(func(ctx context.Context) { g.Run(ctx, replica) })},
 			{"reaper", forever(reaper.Run)},
 			{"durability", func(ctx context.Context) error { return recheck(ctx, st, log) }},
-		}, chats.parts...),
+		}, append(runners, chats.parts...)...),
 	}, nil
 }
+
+// executors are what runs staged calls here, and the queues of workers elsewhere with
+// how long a call of each may take.
+func executors(cfg *config.Loaded, g *gate.Gate, hub *bot.Hub, replica string, log *slog.Logger) (parts []part, queues map[string]time.Duration) {
+	queues = map[string]time.Duration{}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Runners)) {
+		r := cfg.Runners[name]
+		if r.Executor == nil {
+			queues[name] = r.Timeout
+			continue
+		}
+		parts = append(parts, part{"executor " + name, forever(func(ctx context.Context) {
+			ready, stop := hub.Ready()
+			defer stop()
+			(&execute.Runner{
+				Name: name, Owner: runnerName(replica), Executor: r.Executor, Gate: g, Timeout: r.Timeout, AtOnce: r.AtOnce, Ready: ready, Log: log,
+			}).Run(ctx)
+		})})
+	}
+	return parts, queues
+}
+
+// runnerName is a replica as the owner of leases. No API key can have such a name.
+func runnerName(replica string) string { return "server:" + replica[max(0, len(replica)-56):] }
 
 func forever(run func(context.Context)) func(context.Context) error {
 	return func(ctx context.Context) error { run(ctx); return nil }

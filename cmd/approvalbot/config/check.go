@@ -37,7 +37,9 @@ func (c *checker) check() {
 	c.add(false, problems)
 	c.loaded.APIKeys = keys
 	chats := c.chats()
-	policy, problems := gate.NewPolicy(c.loaded.Approvals, c.loaded.Approvers, c.loaded.People, keys.Principals(), chats)
+	executors := c.executors()
+	c.queues(c.loaded.Keys)
+	policy, problems := gate.NewPolicy(c.loaded.Approvals, c.loaded.Approvers, c.loaded.People, keys.Principals(), chats, executors...)
 	c.add(false, problems)
 	if policy != nil {
 		c.add(true, policy.Warnings())

@@ -38,6 +38,7 @@ type Config struct {
 	Approvers      gate.ApproversConfig `yaml:"approvers"`
 	People         []gate.PersonConfig  `yaml:"people"`
 	Keys           []bot.KeyConfig      `yaml:"keys"`
+	Executors      map[string]Executor  `yaml:"executors"` // by name: who runs staged calls
 	Approvals      *gate.PolicyConfig   `yaml:"approvals"` // nil: nothing is gated
 }
 
@@ -71,6 +72,7 @@ type Loaded struct {
 	Policy  *gate.Policy
 	APIKeys *bot.Keys
 	Keyring *gate.Keyring // nil without a server key
+	Runners map[string]Runner
 
 	Slack      *slack.Slack           // nil without one
 	Mattermost *mattermost.Mattermost // nil without one
