@@ -55,6 +55,9 @@ func newLab(t *testing.T, text string) *lab {
 		l.front = front.URL
 		text = strings.NewReplacer("{mattermost}", l.mattermost.URL(), "{callback}", front.URL).Replace(text)
 	}
+	if strings.Contains(text, "executors: ") {
+		text = l.receivers(text)
+	}
 	secrets := map[string]string{
 		"MM": mattermosttest.BotToken, "OTHERMM": "k1other0000000000000000000", "MMCOMMAND": mmCommand,
 		"BOT": slacktest.BotToken, "APP": slacktest.AppToken, "SIGNING": slacktest.SigningSecret, "OTHERBOT": "xoxb-other",

@@ -2,8 +2,10 @@ package config
 
 import (
 	"bytes"
+	"encoding/pem"
 	"flag"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -262,11 +264,17 @@ const mattermostToken = "x1t4k3nx1t4k3nx1t4k3nx1t4k"
 func TestTheExampleIsWholeAndRight(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("k", 32)
+	program := filepath.Join(t.TempDir(), "restart")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // it is to be executed
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("/usr/local/bin/restart", program, "/var/empty", os.TempDir()).Replace(Example)
 	dir := folder(t, map[string]string{
-		"c.yaml": Example, "secrets/server.key": key, "secrets/next-server.key": "next" + key, "secrets/redis-password": "x",
+		"c.yaml": text, "secrets/ops-webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "secrets/ops-webhook-old": "whsec_" + strings.Repeat("A", 32),
+		"secrets/builder.sha256": hash(4), "secrets/server.key": key, "secrets/next-server.key": "next" + key, "secrets/redis-password": "x",
 		"secrets/slack-bot-token": "xoxb-x", "secrets/slack-app-token": "xapp-x",
 		"secrets/mattermost-token": mattermostToken, "secrets/mattermost-command-token": mattermostToken,
-		"tls/ca.pem": "x", "tls/client.pem": "x", "tls/client.key": "x",
+		"tls/ca.pem": root(t), "tls/client.pem": "x", "tls/client.key": "x",
 		"secrets/hermes.sha256": hash(1), "secrets/ann-cli.sha256": hash(2), "secrets/bo-cli.sha256": hash(3),
 	})
 	loaded, problems := Load(filepath.Join(dir, "c.yaml"), os.Getenv)
@@ -284,6 +292,14 @@ func TestTheExampleIsWholeAndRight(t *testing.T) {
 	if !strings.Contains(Example, "store: memory") {
 		t.Error("the example says nothing of the store in memory")
 	}
+}
+
+// root is a certificate to trust.
+func root(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
 // keysOf lists every key of the file, however deep.
