@@ -1,12 +1,9 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
-	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,42 +78,13 @@ func live(ctx context.Context, s *Redis, o gate.Opening) error {
 	return s.Report(ctx, o.ID, gate.Report{Principal: "hermes", Attempt: attempt, Outcome: gate.Executed})
 }
 
-const casScript = `if redis.call('HGET', KEYS[1], 'st') ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'st', ARGV[2], 'by', 'ann', 'at', '1') redis.call('ZREM', KEYS[2], KEYS[1]) return 1`
-
-// ceiling is what redis-benchmark gets out of a compare-and-set at 50 connections.
-func ceiling(b *testing.B, s *redistest.Server) float64 {
-	b.Helper()
-	db := s.Client()
-	defer db.Close()
-	sha, err := db.ScriptLoad(b.Context(), casScript).Result()
-	if err != nil {
-		b.Fatal(err)
-	}
-	db.HSet(b.Context(), "cas", "st", "pending", "body", strings.Repeat("x", 600))
-	out, err := exec.CommandContext(b.Context(), "redis-benchmark", "-s", s.Addr, "-c", "50", "-n", "100000", "-q",
-		"EVALSHA", sha, "2", "cas", "zset", "pending", "pending").Output()
-	if err != nil {
-		b.Fatal(err)
-	}
-	m := regexp.MustCompile(`([0-9.]+) requests per second`).FindAllSubmatch(bytes.ReplaceAll(out, []byte("\r"), []byte("\n")), -1)
-	if m == nil {
-		b.Fatalf("redis-benchmark says %q", out)
-	}
-	rate, err := strconv.ParseFloat(string(m[len(m)-1][1]), 64)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return rate
-}
-
 func BenchmarkLife(b *testing.B) {
 	server := redistest.Start(b, "--appendonly", "no", "--save", "3600 1")
 	s := benchStore(b, server)
 	const callers, lives = 64, 8192
 	var best float64
 	for range b.N {
-		before := ceiling(b, server)
+		before := server.Ceiling()
 		var next atomic.Int64
 		var wg sync.WaitGroup
 		start := time.Now()
@@ -133,7 +101,7 @@ func BenchmarkLife(b *testing.B) {
 		wg.Wait()
 		rate := 4 * lives / time.Since(start).Seconds()
 		b.ReportMetric(rate, "transitions/s")
-		best = max(best, rate/max(before, ceiling(b, server)))
+		best = max(best, rate/max(before, server.Ceiling()))
 	}
 	b.ReportMetric(best, "ratio")
 }
