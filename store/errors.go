@@ -67,7 +67,9 @@ func unavailable(op string, err error) error {
 		return &gate.Error{Op: op, Err: err}
 	}
 	text := "approvals are unavailable, try again"
-	if lost(err) && !errors.Is(err, context.Canceled) {
+	if errors.Is(err, errUnconfirmed) {
+		text = "not confirmed by all replicas of the store: nothing runs on it until it is; look, then try again"
+	} else if lost(err) && !errors.Is(err, context.Canceled) {
 		text = "approvals are unavailable, and it is not known whether this was done; look, then try again"
 	}
 	return &gate.Error{Kind: gate.Unavailable, Reason: gate.ReasonStoreUnavailable, Op: op, Public: text, Err: err}

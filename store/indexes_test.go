@@ -87,8 +87,12 @@ type dump struct {
 }
 
 func (d dump) ids(kind string) []string {
+	node, err := d.s.node(d.ctx)
+	if err != nil {
+		d.Fatal(err)
+	}
 	var out []string
-	for _, k := range d.s.db.Keys(d.ctx, d.s.space.key(kind+"*")).Val() {
+	for _, k := range node.Keys(d.ctx, d.s.space.key(kind+"*")).Val() {
 		out = append(out, strings.TrimPrefix(k, d.s.space.key(kind)))
 	}
 	slices.Sort(out)

@@ -27,10 +27,10 @@ func OpenMemory(ctx context.Context, c Config) (*Redis, error) {
 func newMemory(c Config) (*Redis, *miniredis.Miniredis, error) {
 	server := miniredis.NewMiniRedis()
 	server.ClockTTL(true)
-	c.Durability = Strict
-	s, err := newRedis(c, &redis.Options{
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
-	})
+	c.Durability, c.WaitReplicas = Strict, 0
+	opt := redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() }}
+	tame(&opt)
+	s, err := newRedis(c, alone(opt))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,10 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/approvalbot/approvalbot/gate"
 )
 
 // schema is the version of what lies in Redis. A process refuses any other.
@@ -36,11 +40,15 @@ func (s *Redis) open(ctx context.Context) error {
 	if err := s.chooseDurability(ctx, server); err != nil {
 		return err
 	}
+	if err := server.waits(s.config.WaitReplicas); err != nil && gate.KindOf(err) != gate.Unavailable {
+		return err
+	}
 	return s.probe(ctx)
 }
 
 // Recheck looks again at what Open found, for conditions that change under a
-// running process: somebody attaches a replica or edits the configuration.
+// running process: somebody attaches a replica or edits the configuration. A
+// replica that is down breaks no promise, it only stops what waits for it.
 // Whoever runs the service calls it every minute and stops serving on an error,
 // unless it is of kind Unavailable: then nobody knows. A store in memory stays
 // as it is.
@@ -58,7 +66,7 @@ func (s *Redis) Recheck(ctx context.Context) error {
 	if s.config.Durability == Standard {
 		return server.standard()
 	}
-	return nil
+	return server.waits(s.config.WaitReplicas)
 }
 
 // Durability returns the level in force.
@@ -72,7 +80,7 @@ func (s *Redis) chooseDurability(ctx context.Context, server facts) error {
 		switch {
 		case err == nil:
 			s.config.Durability = Durability(stored)
-		case server.standard() == nil:
+		case server.standard() == nil && s.config.WaitReplicas == 0:
 			s.config.Durability = Standard
 		default:
 			s.config.Durability = Strict
@@ -95,11 +103,11 @@ func (s *Redis) probe(ctx context.Context) error {
 	var res []any
 	err := s.persist(ctx, func(ctx context.Context) (err error) {
 		all := append([]any{s.incarnation}, args...)
-		res, err = probeScript.Run(ctx, s.db, s.declared, all...).Slice()
+		res, err = s.scripts.run(ctx, probeScript, s.declared, all)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("store: scripts cannot read TIME and INFO replication; a restricted user needs ~approvalbot:* +@all -@admin -@dangerous +info +config|get: %w", err)
+		return fmt.Errorf("store: scripts cannot read TIME and INFO replication; %s: %w", rights, err)
 	}
 	r := reply(res)
 	switch r.str(0) {
@@ -131,38 +139,61 @@ func (s *Redis) SetDurability(ctx context.Context, level Durability, by string) 
 type facts struct {
 	version, role, eviction string
 	appendonly, save, fsync string
-	replicas                int
-	cluster                 bool
+	replicas                int  // in whatever state
+	online                  int  // of those, which are in step
+	cluster                 bool // it is a node of one
+	config                  Server
 }
 
+// inspect asks the server that has the space now.
 func (s *Redis) inspect(ctx context.Context) (facts, error) {
 	var text string
 	settings := map[string]string{}
-	err := s.persist(ctx, func(ctx context.Context) (err error) {
-		if text, err = s.db.Info(ctx).Result(); err != nil {
+	err := s.persist(ctx, func(ctx context.Context) error {
+		node, err := s.node(ctx)
+		if err != nil {
+			return err
+		}
+		if text, err = node.Info(ctx).Result(); err != nil {
 			return err
 		}
 		for _, name := range []string{"save", "appendfsync"} { // many hosted servers forbid CONFIG
-			if m, err := s.db.ConfigGet(ctx, name).Result(); err == nil {
+			if m, err := node.ConfigGet(ctx, name).Result(); err == nil {
 				maps.Copy(settings, m)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return facts{}, unavailable("store.inspect", err)
+	switch {
+	case err == nil:
+		return s.facts(text, settings), nil
+	case s.config.Redis.Cluster && strings.Contains(err.Error(), "cluster support disabled"):
+		return facts{}, errors.New("store.redis.cluster is true, but this is no node of a Cluster; take it out")
+	case s.config.Redis.Sentinel != nil && errors.Is(err, redis.Nil):
+		return facts{}, fmt.Errorf("store: the Sentinels know no primary of the name %q; correct store.redis.sentinel.master", s.config.Redis.Sentinel.Master)
 	}
+	if redis.HasErrorPrefix(err, "NOPERM") {
+		err = fmt.Errorf("%s: %w", rights, err)
+	}
+	return facts{}, unavailable("store.inspect", err)
+}
+
+// rights are what the store does with a server, wherever that is.
+const rights = "a restricted user needs ~approvalbot:* +@all -@admin -@dangerous +info +config|get"
+
+func (s *Redis) facts(text string, settings map[string]string) facts {
 	info := parseInfo(text)
 	f := facts{
 		version: info["redis_version"], role: info["role"], eviction: info["maxmemory_policy"],
 		appendonly: info["aof_enabled"], fsync: settings["appendfsync"], save: "unknown",
-		cluster: info["cluster_enabled"] == "1",
+		cluster: info["cluster_enabled"] == "1", config: s.config.Redis,
 	}
 	if v, ok := settings["save"]; ok {
 		f.save = v
 	}
 	f.replicas, _ = strconv.Atoi(info["connected_slaves"])
-	return f, nil
+	f.online = strings.Count(text, ",state=online,")
+	return f
 }
 
 // usable says what is wrong with a server at any level of durability.
@@ -172,14 +203,16 @@ func (f facts) usable() error {
 	switch {
 	case n < 7:
 		return fmt.Errorf("store: Redis %q is too old; it must be 7.0 or later", f.version)
+	case f.role != "master" && (f.config.Cluster || f.config.Sentinel != nil): // a fail-over goes on
+		return unavailable("store.inspect", errors.New("the primary is a replica now, and no other is known yet"))
 	case f.role != "master":
 		return fmt.Errorf("store: Redis has role %q; connect to the primary", f.role)
 	case f.eviction != "noeviction":
 		return fmt.Errorf("store: maxmemory-policy is %q, so Redis may drop approvals; set it to noeviction", f.eviction)
 	case f.appendonly != "1" && f.save == "":
 		return errors.New("store: Redis keeps nothing on disk; set appendonly yes (or save)")
-	case f.cluster:
-		return errors.New("store: Redis Cluster is not supported yet; use one primary")
+	case f.cluster && !f.config.Cluster:
+		return errors.New("store: Redis is a node of a Cluster; set store.redis.cluster: true")
 	}
 	return nil
 }
@@ -194,7 +227,7 @@ func (f facts) standard() error {
 	}
 	need(f.appendonly == "1", "appendonly must be yes")
 	need(f.fsync == "always", "appendfsync must be always, and CONFIG readable")
-	need(f.replicas == 0 && !f.cluster, "there must be no replica that could take over")
+	need(f.replicas == 0 && !f.cluster && f.config.Sentinel == nil, "there must be no replica that could take over")
 	if lacks == nil {
 		return nil
 	}

@@ -257,7 +257,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		c    Config
 		want string
 	}{
-		"no address":           {Config{}, "redis.addrs"},
+		"no address":           {Config{}, "store.redis.addrs"},
 		"two addresses":        {Config{Redis: Server{Addrs: []string{"a:1", "b:1"}}}, "want one address"},
 		"no password in file":  {Config{Redis: Server{Addrs: []string{"a:1"}, PasswordFile: empty}}, "is empty"},
 		"no password file":     {Config{Redis: Server{Addrs: []string{"a:1"}, PasswordFile: filepath.Join(dir, "no")}}, "password_file"},

@@ -87,7 +87,7 @@ func (s *Redis) run(ctx context.Context, op string, sc *redis.Script, args ...an
 	args = append([]any{s.incarnation}, args...)
 	var res []any
 	err := s.persist(ctx, func(ctx context.Context) (err error) {
-		res, err = s.scripts.run(ctx, sc, s.declared, args)
+		res, err = s.line(sc).run(ctx, sc, s.declared, args)
 		return err
 	})
 	if err != nil {
@@ -100,8 +100,18 @@ func (s *Redis) run(ctx context.Context, op string, sc *redis.Script, args ...an
 	return r[1:], nil
 }
 
-// persist calls f until its answer is known. Only a lost reply is a reason to
-// ask again: what Redis answered stands, and a caller who left does not care.
+// line returns the batcher for a script. What waits for replicas has lines of its
+// own, so that nothing else waits behind it.
+func (s *Redis) line(sc *redis.Script) *batcher {
+	if confirmed[sc] {
+		return s.sure
+	}
+	return s.scripts
+}
+
+// persist calls f until its answer is known. Only a lost reply, and a server that
+// is not the right one any more, are reasons to ask again: what Redis answered
+// stands, and a caller who left does not care.
 func (s *Redis) persist(ctx context.Context, f func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -111,9 +121,10 @@ func (s *Redis) persist(ctx context.Context, f func(context.Context) error) erro
 		switch {
 		case err == nil:
 			return nil
-		case try == tries || !lost(err) || within.Err() != nil:
+		case try == tries || !lost(err) && !elsewhere(err) || within.Err() != nil:
 			return errors.Join(err, ctx.Err())
 		}
+		s.look(within)
 		select {
 		case <-within.Done():
 			return errors.Join(err, ctx.Err())
@@ -127,6 +138,17 @@ func (s *Redis) persist(ctx context.Context, f func(context.Context) error) erro
 func lost(err error) bool {
 	var wire net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &wire)
+}
+
+// elsewhere reports whether a server did nothing because another has the space
+// now, or will have it in a moment: a fail-over, or a slot that moves.
+func elsewhere(err error) bool {
+	for _, code := range []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING"} {
+		if redis.HasErrorPrefix(err, code+" ") {
+			return true
+		}
+	}
+	return false
 }
 
 // reply is what a script returned after its code. Its readers give the zero value for

@@ -8,10 +8,17 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/approvalbot/approvalbot/store/redistest"
 	"github.com/approvalbot/approvalbot/store/storetest"
 )
+
+// TestMain keeps the library from telling of the outages that tests make.
+func TestMain(m *testing.M) {
+	logging.Disable()
+	m.Run()
+}
 
 func TestMemory(t *testing.T) {
 	t.Parallel()
@@ -64,11 +71,16 @@ func memoryUnderTest(t *testing.T) *storetest.Store {
 	}
 }
 
-// serverUnderTest is a space of its own on a real server, whose time passes by
-// itself.
+// serverUnderTest is a space of its own on a real server.
 func serverUnderTest(t *testing.T, server *redistest.Server) *storetest.Store {
 	t.Helper()
-	s, err := Open(t.Context(), Config{Redis: Server{Addrs: []string{server.Addr}}, Durability: Strict, Space: strings.ToLower(rand.Text())})
+	return spaceUnderTest(t, Server{Addrs: []string{server.Addr}})
+}
+
+// spaceUnderTest is a space of its own wherever c leads. Time passes by itself.
+func spaceUnderTest(t *testing.T, c Server) *storetest.Store {
+	t.Helper()
+	s, err := Open(t.Context(), Config{Redis: c, Durability: Strict, Space: strings.ToLower(rand.Text())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +93,7 @@ func serverUnderTest(t *testing.T, server *redistest.Server) *storetest.Store {
 			if d < 0 || d > 2*time.Second {
 				t.Skip("needs a clock that can be set")
 			}
-			wait(t, server, s, d)
+			wait(t, s, d)
 		},
 		ResetClock: func(t *testing.T) { resetClock(t, s) },
 	}
@@ -102,13 +114,15 @@ func resetClock(t *testing.T, s *Redis) {
 }
 
 // wait polls until d has passed on the store's clock.
-func wait(t *testing.T, server *redistest.Server, store *Redis, d time.Duration) {
+func wait(t *testing.T, s *Redis, d time.Duration) {
 	t.Helper()
-	db := server.Client()
-	defer db.Close()
+	db, err := s.node(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for start := now(t, db); now(t, db).Sub(start) <= d; {
 		// Each round blocks in Redis, not here, and ends when time has passed.
-		if err := db.Do(t.Context(), "BLPOP", store.space.key("nothing"), "0.02").Err(); err != nil && !errors.Is(err, redis.Nil) {
+		if err := db.Do(t.Context(), "BLPOP", s.space.key("nothing"), "0.02").Err(); err != nil && !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
 		}
 	}

@@ -139,51 +139,73 @@ func (g *Cluster) Promoted(key string, old *Server) (p *Server) {
 	return p
 }
 
-// FailOver promotes a replica of the owner of a key in good order, and returns it.
+// FailOver promotes a replica of the owner of a key that has all the owner has,
+// and returns it. The others are not asked: they agree to one fail-over of a node
+// in twice DownAfter.
 func (g *Cluster) FailOver(key string) *Server {
 	g.t.Helper()
 	old := g.Owner(key)
-	for _, n := range g.Nodes {
-		if n.follows(old) {
-			n.Do("CLUSTER", "FAILOVER")
-			return g.Promoted(key, old)
+	eventually(g.t, "a replica has all", func(context.Context) bool {
+		for _, n := range g.Nodes {
+			if n.follows(old) && n.info("replication", "slave_repl_offset") == old.info("replication", "master_repl_offset") {
+				n.Do("CLUSTER", "FAILOVER", "TAKEOVER")
+				return true
+			}
 		}
-	}
-	g.t.Fatal("the owner of the key has no replica")
-	return nil
+		return false
+	})
+	return g.Promoted(key, old)
 }
 
-// follows reports whether a node is a replica of another.
+// follows reports whether a node is a replica of another, and in touch with it.
 func (s *Server) follows(primary *Server) bool {
 	_, port := split(primary.announced())
-	return s.info("replication", "role") == "slave" && s.info("replication", "master_port") == port
+	return s.info("replication", "master_port") == port && s.info("replication", "master_link_status") == "up"
 }
 
 // Move gives the slot of a key, with all in it, to another node: a resharding.
 func (g *Cluster) Move(key string, to *Server) {
 	g.t.Helper()
+	g.MoveSlowly(key, to)()
+}
+
+// MoveSlowly begins a resharding: those of the slot's keys that are named first
+// are on the other node when it returns, and all when finish does.
+func (g *Cluster) MoveSlowly(key string, to *Server, first ...string) (finish func()) {
+	g.t.Helper()
 	from := g.Owner(key)
 	slot := from.Do("CLUSTER", "KEYSLOT", key)
 	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.id())
 	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id())
-	g.carry(slot, from, to)
-	for _, n := range []*Server{to, from} {
-		n.Do("CLUSTER", "SETSLOT", slot, "NODE", to.id())
+	for _, k := range first {
+		g.migrate(from, to, k)
 	}
-	eventually(g.t, "the slot has moved", func(context.Context) bool { return g.Owner(key) == to })
+	return func() {
+		g.t.Helper()
+		g.carry(slot, from, to)
+		for _, n := range []*Server{to, from} {
+			n.Do("CLUSTER", "SETSLOT", slot, "NODE", to.id())
+		}
+		eventually(g.t, "the slot has moved", func(context.Context) bool { return g.Owner(key) == to })
+	}
 }
 
 // carry migrates all keys of a slot.
 func (g *Cluster) carry(slot any, from, to *Server) {
 	g.t.Helper()
-	ip, port := split(to.Addr)
 	for {
 		keys, _ := from.Do("CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
 		if len(keys) == 0 {
 			return
 		}
-		if got := from.Do(append([]any{"MIGRATE", ip, port, "", 0, 10_000, "KEYS"}, keys...)...); fmt.Sprint(got) != "OK" {
-			g.t.Fatalf("MIGRATE answered %v", got)
-		}
+		g.migrate(from, to, keys...)
+	}
+}
+
+func (g *Cluster) migrate(from, to *Server, keys ...any) {
+	g.t.Helper()
+	ip, port := split(to.Addr)
+	if got := from.Do(append([]any{"MIGRATE", ip, port, "", 0, 10_000, "KEYS"}, keys...)...); fmt.Sprint(got) != "OK" {
+		g.t.Fatalf("MIGRATE answered %v", got)
 	}
 }

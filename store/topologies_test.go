@@ -1,0 +1,398 @@
+package store
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/store/redistest"
+	"github.com/approvalbot/approvalbot/store/storetest"
+)
+
+func sentinels(g *redistest.Sentinel) Server {
+	return Server{Addrs: g.Addrs(), Sentinel: &Sentinel{Master: redistest.Master}}
+}
+
+func nodes(g *redistest.Cluster) Server { return Server{Addrs: g.Addrs(), Cluster: true} }
+
+// TestCluster holds the whole contract on three primaries: no call touches keys
+// of two slots.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartCluster(t, redistest.Setup{})
+	storetest.Run(t, func(t *testing.T) *storetest.Store {
+		t.Helper()
+		return spaceUnderTest(t, nodes(g))
+	})
+}
+
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartSentinel(t, redistest.Setup{Replicas: 1})
+	storetest.Run(t, func(t *testing.T) *storetest.Store {
+		t.Helper()
+		return spaceUnderTest(t, sentinels(g))
+	})
+}
+
+// TestFailOverOfTopologies holds what becomes of approvals wherever a space may
+// come to another primary. The tests of one group take turns.
+func TestFailOverOfTopologies(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*testing.T) (Server, func(s *Redis)){
+		"Sentinels promote a replica": func(t *testing.T) (Server, func(*Redis)) {
+			t.Helper()
+			g := redistest.StartSentinel(t, redistest.Setup{Replicas: 1})
+			return sentinels(g), func(*Redis) { g.Synced(1); g.FailOver() }
+		},
+		"a Cluster promotes a replica": func(t *testing.T) (Server, func(*Redis)) {
+			t.Helper()
+			g := redistest.StartCluster(t, redistest.Setup{Replicas: 1})
+			return nodes(g), func(s *Redis) { g.FailOver(s.declared[0]) }
+		},
+		"a slot moves to another primary": func(t *testing.T) (Server, func(*Redis)) {
+			t.Helper()
+			g := redistest.StartCluster(t, redistest.Setup{})
+			return nodes(g), func(s *Redis) { g.Move(s.declared[0], another(g, s)) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, failOver := start(t)
+			var turn sync.Mutex
+			storetest.RunFailOver(t, func(t *testing.T) *storetest.Store {
+				t.Helper()
+				turn.Lock()
+				t.Cleanup(turn.Unlock)
+				under := spaceUnderTest(t, c)
+				s := under.Store.(*Redis)
+				under.FailOver = func(t *testing.T) {
+					failOver(s)
+					answers(t, s)
+				}
+				return under
+			})
+		})
+	}
+}
+
+// another returns a primary that does not have the space.
+func another(g *redistest.Cluster, s *Redis) *redistest.Server {
+	if g.Owner(s.declared[0]) == g.Nodes[0] {
+		return g.Nodes[1]
+	}
+	return g.Nodes[0]
+}
+
+// answers waits until the store has found the primary of now. It moves nothing,
+// and does not notice another incarnation.
+func answers(t *testing.T, s *Redis) {
+	t.Helper()
+	within := time.Now().Add(time.Minute)
+	for {
+		_, err := s.Get(t.Context(), "apr_0")
+		if errors.Is(err, gate.NotFound) {
+			return
+		}
+		if !errors.Is(err, gate.Unavailable) || time.Now().After(within) {
+			t.Fatalf("Get = %v", err)
+		}
+	}
+}
+
+// TestSpacesOfAClusterDoNotDisturbEachOther: each has its slot, and what becomes
+// of one is nothing to the other.
+func TestSpacesOfAClusterDoNotDisturbEachOther(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartCluster(t, redistest.Setup{})
+	var spaces []*Redis
+	for _, name := range []string{"one", "other", "third"} { // in the slots 9084, 1604 and 13907
+		s, err := Open(t.Context(), Config{Redis: nodes(g), Space: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shut(t, s)
+		if s.Durability() != Strict {
+			t.Errorf("durability %s, want strict", s.Durability())
+		}
+		spaces = append(spaces, s)
+	}
+	owners := map[*redistest.Server]bool{}
+	for _, s := range spaces {
+		owners[g.Owner(s.declared[0])] = true
+	}
+	if len(owners) < 2 {
+		t.Fatal("all spaces are on one node")
+	}
+	a, b := approvedNow(t, spaces[0]), approvedNow(t, spaces[1])
+	if _, err := spaces[1].Get(t.Context(), a.ID); !errors.Is(err, gate.NotFound) {
+		t.Errorf("Get in another space = %v", err)
+	}
+	g.Move(spaces[0].declared[0], another(g, spaces[0]))
+	answers(t, spaces[0])
+	if got := read(t, spaces[1], b.ID); got.Stale() {
+		t.Error("an approval is void because another space has moved")
+	}
+	if got := read(t, spaces[0], a.ID); !got.Stale() {
+		t.Error("an approval counts on the node to which its space has moved")
+	}
+}
+
+// TestASlotOnItsWay: a space whose keys lie on two nodes answers nothing that
+// could be wrong, and loses nothing.
+func TestASlotOnItsWay(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartCluster(t, redistest.Setup{})
+	s, err := Open(t.Context(), Config{Redis: nodes(g), Space: "moving"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(t, s)
+	a := approvedNow(t, s)
+	from, to := g.Owner(s.declared[0]), another(g, s)
+	finish := g.MoveSlowly(s.declared[0], to, s.declared[0])
+	for range 3 {
+		if err := consumeNow(t, s, a, rand.Text()); !errors.Is(err, gate.Unavailable) {
+			t.Errorf("Consume = %v, want Unavailable", err)
+		}
+	}
+	finish()
+	answers(t, s)
+	if err := consumeNow(t, s, a, rand.Text()); gate.ReasonOf(err) != gate.ReasonVoid {
+		t.Errorf("after the move from %s Consume = %v, want void", from.Addr, err)
+	}
+	if b := approvedNow(t, s); consumeNow(t, s, b, rand.Text()) != nil {
+		t.Error("what is approved on the new node does not run")
+	}
+}
+
+func consumeNow(t *testing.T, s *Redis, a gate.Snapshot, attempt string) error {
+	t.Helper()
+	if _, err := s.Heartbeat(t.Context(), "r", "p"); err != nil && !errors.Is(err, gate.Unavailable) {
+		t.Fatal(err)
+	}
+	_, err := s.Consume(t.Context(), a.ID, gate.Consumption{
+		Rev: a.Rev, Digest: a.Digest, Principal: "hermes", Attempt: attempt, Policy: "p", WillReport: true, ReportIn: time.Hour,
+	})
+	return err
+}
+
+// TestLostRepliesOfTopologies loses the first reply to every dispatch, alone and
+// in batches, where the library has loops of its own that ask again: who was
+// first gets a yes, and nobody else.
+func TestLostRepliesOfTopologies(t *testing.T) {
+	t.Parallel()
+	group, cluster := redistest.StartSentinel(t, redistest.Setup{Replicas: 1}), redistest.StartCluster(t, redistest.Setup{})
+	for name, tt := range map[string]struct {
+		c       Server
+		proxies func() []*redistest.Server
+	}{
+		"Sentinel": {sentinels(group), func() []*redistest.Server { return group.Nodes }},
+		"Cluster":  {nodes(cluster), func() []*redistest.Server { return cluster.Nodes }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Open(t.Context(), Config{Redis: tt.c, Space: strings.ToLower(rand.Text())})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shut(t, s)
+			for _, how := range []redistest.Loss{redistest.Hangup, redistest.Silence} {
+				for _, free := range []int{2, 0} { // alone, or in a batch
+					losesReplies(t, s, tt.proxies(), how, free)
+				}
+			}
+			checkOnce(t, s)
+		})
+	}
+}
+
+func losesReplies(t *testing.T, s *Redis, at []*redistest.Server, how redistest.Loss, free int) {
+	t.Helper()
+	const calls = 4
+	var all []gate.Snapshot
+	for range calls {
+		all = append(all, approvedNow(t, s))
+	}
+	if _, err := s.Heartbeat(t.Context(), "r", "p"); err != nil {
+		t.Fatal(err)
+	}
+	s.scripts.free = free
+	var wg sync.WaitGroup
+	for _, a := range all {
+		wg.Go(func() {
+			if err := consumeOnly(t, s, a, "attempt"); err != nil {
+				t.Errorf("loss %d, free %d: Consume = %v, want a yes", how, free, err)
+			}
+		})
+	}
+	lost := 0
+	for _, n := range at {
+		lost -= n.Proxy.Lost()
+		n.Proxy.LoseNext(how)
+	}
+	for free == 0 && s.waiting() < calls {
+		if t.Context().Err() != nil {
+			t.Fatal("not all came")
+		}
+	}
+	if free == 0 {
+		s.scripts.release(t.Context())
+		s.scripts.release(t.Context())
+	}
+	wg.Wait()
+	for _, n := range at {
+		n.Proxy.LoseNext(0)
+		lost += n.Proxy.Lost()
+	}
+	if lost == 0 {
+		t.Error("no reply was lost")
+	}
+	for _, a := range all {
+		if err := consumeOnly(t, s, a, "another"); gate.ReasonOf(err) != gate.ReasonSpent {
+			t.Errorf("another attempt = %v, want spent", err)
+		}
+	}
+}
+
+func consumeOnly(t *testing.T, s *Redis, a gate.Snapshot, attempt string) error {
+	t.Helper()
+	_, err := s.Consume(t.Context(), a.ID, gate.Consumption{
+		Rev: a.Rev, Digest: a.Digest, Principal: "hermes", Attempt: attempt, Policy: "p", WillReport: true, ReportIn: time.Hour,
+	})
+	return err
+}
+
+// TestOpenIsTheSameWhereverTheSpaceIs: TLS, a restricted user, and errors that
+// say what to change.
+func TestOpenIsTheSameWhereverTheSpaceIs(t *testing.T) {
+	t.Parallel()
+	certs := redistest.NewCerts(t)
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("geheim\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plain := redistest.Setup{Replicas: 1}
+	secure := redistest.Setup{Replicas: 1, TLS: certs}
+	group, secureGroup := redistest.StartSentinel(t, plain), redistest.StartSentinel(t, secure)
+	cluster, secureCluster := redistest.StartCluster(t, redistest.Setup{}), redistest.StartCluster(t, redistest.Setup{TLS: certs})
+	for _, n := range slices.Concat(group.Nodes, cluster.Nodes) {
+		n.Do("ACL", "SETUSER", "bot", "on", ">geheim", "~approvalbot:*", "+@all", "-@admin", "-@dangerous", "+info", "+config|get")
+		n.Do("ACL", "SETUSER", "blind", "on", ">geheim", "~approvalbot:*", "+@all", "-@admin", "-@dangerous")
+	}
+	for _, n := range group.Sentinels {
+		n.Do("ACL", "SETUSER", "asker", "on", ">geheim", "+@all")
+		n.Do("ACL", "SETUSER", "default", "off")
+	}
+	as := func(c Server, user string) Server { c.Username, c.PasswordFile = user, password; return c }
+	asked := func(c Server, user string) Server {
+		c.Sentinel = &Sentinel{Master: redistest.Master, Username: user, PasswordFile: password}
+		return c
+	}
+	with := func(c Server, t *TLS) Server { c.TLS = t; return c }
+	trusts := &TLS{CAFile: certs.CA, CertFile: certs.Cert, KeyFile: certs.Key}
+	misnamed := asked(sentinels(group), "asker")
+	misnamed.Sentinel.Master = "nobody"
+	alone := redistest.StartTCP(t, redistest.Setup{TLS: certs})
+	for name, tt := range map[string]struct {
+		c    Server
+		fail string // part of the error; empty: it opens
+	}{
+		"one server with TLS":                      {with(Server{Addrs: []string{alone.Addr}}, trusts), ""},
+		"one server with TLS, not trusted":         {with(Server{Addrs: []string{alone.Addr}}, &TLS{}), "unknown authority"},
+		"a restricted user of a Cluster":           {as(nodes(cluster), "bot"), ""},
+		"one who may not INFO, of a Cluster":       {as(nodes(cluster), "blind"), "+info"},
+		"an unknown user of a Cluster":             {as(nodes(cluster), "nobody"), "WRONGPASS"},
+		"a restricted user behind Sentinels":       {as(asked(sentinels(group), "asker"), "bot"), ""},
+		"one who may not INFO, behind Sentinels":   {as(asked(sentinels(group), "asker"), "blind"), "+info"},
+		"one whom the Sentinels do not know":       {asked(sentinels(group), "nobody"), "WRONGPASS"},
+		"Sentinels that know no such primary":      {misnamed, "correct store.redis.sentinel.master"},
+		"Sentinels with TLS":                       {with(sentinels(secureGroup), trusts), ""},
+		"Sentinels with TLS, not trusted":          {with(sentinels(secureGroup), &TLS{}), "unknown authority"},
+		"a Cluster with TLS":                       {with(nodes(secureCluster), trusts), ""},
+		"a Cluster with TLS, not trusted":          {with(nodes(secureCluster), &TLS{}), "unknown authority"},
+		"a node of a Cluster, taken for one alone": {Server{Addrs: cluster.Addrs()[:1]}, "set store.redis.cluster: true"},
+		"one alone, taken for a Cluster":           {with(Server{Addrs: []string{alone.Addr}, Cluster: true}, trusts), "no node of a Cluster"},
+		"a Cluster of which one node is known":     {Server{Addrs: cluster.Addrs()[2:3], Cluster: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Open(t.Context(), Config{Redis: tt.c, Space: strings.ToLower(rand.Text())})
+			if err == nil {
+				defer shut(t, s)
+			}
+			if (err == nil) != (tt.fail == "") || err != nil && !strings.Contains(err.Error(), tt.fail) {
+				t.Fatalf("Open = %v, want %q", err, tt.fail)
+			}
+			if err != nil {
+				if strings.Contains(err.Error(), "geheim") {
+					t.Error("the error tells the password")
+				}
+				return
+			}
+			if a := approvedNow(t, s); consumeNow(t, s, a, "x") != nil {
+				t.Error("it does not work")
+			}
+			if _, err := s.Read(t.Context(), "", 10, time.Millisecond); err != nil {
+				t.Errorf("Read = %v", err)
+			}
+		})
+	}
+}
+
+// TestAFailOverIsAnOutage and no broken promise: a process must not end for it.
+func TestAFailOverIsAnOutage(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]facts{
+		"Sentinel": {config: Server{Sentinel: &Sentinel{}}},
+		"Cluster":  {config: Server{Cluster: true}, cluster: true},
+	} {
+		f.version, f.role, f.eviction, f.appendonly, f.fsync = "7.0.15", "slave", "noeviction", "1", "always"
+		if err := f.usable(); !errors.Is(err, gate.Unavailable) {
+			t.Errorf("%s: usable = %v, want Unavailable", name, err)
+		}
+		f.role = "master"
+		if err := f.usable(); err != nil {
+			t.Errorf("%s: usable = %v", name, err)
+		}
+		if err := f.standard(); err == nil {
+			t.Errorf("%s carries standard", name)
+		}
+	}
+}
+
+// TestTheLibraryIsTold pins what no test can see from outside: that nothing is
+// read from replicas, and that no client of ours resends a script by itself.
+func TestTheLibraryIsTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]Server{
+		"one":      {Addrs: []string{"127.0.0.1:1"}},
+		"Sentinel": {Addrs: []string{"127.0.0.1:1"}, Sentinel: &Sentinel{Master: "m"}},
+		"Cluster":  {Addrs: []string{"127.0.0.1:1"}, Cluster: true},
+	} {
+		s, err := New(Config{Redis: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer shut(t, s)
+		switch db := s.db.(type) {
+		case *redis.Client:
+			if o := db.Options(); o.MaxRetries != 0 || o.Protocol != 2 || !o.ContextTimeoutEnabled {
+				t.Errorf("%s: %+v", name, o)
+			}
+		case *redis.ClusterClient:
+			if o := db.Options(); o.MaxRetries != -1 || o.Protocol != 2 || !o.ContextTimeoutEnabled || o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
+				t.Errorf("%s: %+v", name, o)
+			}
+		}
+	}
+}
