@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -47,6 +48,18 @@ type Server struct {
 	Username     string    `yaml:"username"`
 	PasswordFile string    `yaml:"password_file"`
 	TLS          *TLS      `yaml:"tls"` // nil: none
+}
+
+// String says where it is, for logs and errors.
+func (c *Server) String() string {
+	all := strings.Join(c.Addrs, ", ")
+	switch {
+	case c.Sentinel != nil:
+		return c.Sentinel.Master + " of the Sentinels " + all
+	case c.Cluster:
+		return "Cluster " + all
+	}
+	return all
 }
 
 // Sentinel says how to ask Sentinels for the primary.

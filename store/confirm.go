@@ -37,7 +37,7 @@ func (c confirmation) ask(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd 
 		return nil
 	}
 	pipe.Set(ctx, c.key, "1", 0)
-	return pipe.Do(ctx, "WAIT", c.replicas, c.timeout.Milliseconds())
+	return pipe.Do(ctx, "wait", c.replicas, c.timeout.Milliseconds())
 }
 
 // check takes back what succeeded and was not confirmed.

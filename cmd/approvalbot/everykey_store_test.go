@@ -197,6 +197,21 @@ func durability(l *lab) string {
 	return string(s.Durability())
 }
 
+// confirms takes a grant away, and tells what the listener heard.
+func confirms(l *lab) string {
+	s, err := store.New(l.cfg.Store.Config)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if err := s.RevokeGrant(l.t.Context(), "grt_1", "ann"); err == nil {
+		l.t.Fatal("what is no Redis takes a grant away")
+	}
+	l.redis.mu.Lock()
+	defer l.redis.mu.Unlock()
+	return l.redis.told
+}
+
 func redis(fields string) string {
 	return "@people\nstore: {redis: {addrs: [\"{redis}\"]" + fields + "}}"
 }
@@ -205,7 +220,26 @@ func redisTLS(fields string) string {
 	return redis(", tls: {ca_file: ca.pem" + fields + "}")
 }
 
+// waiting is a store that replicas confirm.
+func waiting(fields string) string {
+	return strings.Replace(redis(""), "store: {", "store: {"+fields+", ", 1)
+}
+
+func sentinel(fields string) string { return redis(", sentinel: {master: main" + fields + "}") }
+
+func sentinelTLS(fields string) string { return sentinel(", tls: {ca_file: ca.pem" + fields + "}") }
+
 var storeRows = []keyRow{
+	{"store.wait_replicas", waiting("wait_replicas: 1"), waiting("wait_replicas: 2"), confirms, [2]string{"wait 1 500", "wait 2 500"}},
+	{"store.wait_timeout", waiting("wait_replicas: 1"), waiting("wait_replicas: 1, wait_timeout: 100ms"), confirms, [2]string{"wait 1 500", "wait 1 100"}},
+	{"store.redis.cluster", redis(""), redis(", cluster: true"), told, [2]string{"info", "cluster slots"}},
+	{"store.redis.sentinel.master", redis(", sentinel: {master: one}"), redis(", sentinel: {master: other}"), told, [2]string{"get-master-addr-by-name one", "get-master-addr-by-name other"}},
+	{"store.redis.sentinel.username", sentinel(", username: us, password_file: password"), sentinel(", username: them, password_file: password"), told, [2]string{"auth us hunter2", "auth them hunter2"}},
+	{"store.redis.sentinel.password_file", sentinel(", password_file: password"), sentinel(", password_file: other.key"), told, [2]string{"auth hunter2", "auth 00000000"}},
+	{"store.redis.sentinel.tls.ca_file", sentinel(", tls: {server_name: redis.example}"), sentinelTLS(", server_name: redis.example"), told, [2]string{"unknown authority", "tls name="}},
+	{"store.redis.sentinel.tls.cert_file", sentinelTLS(", key_file: cert.key"), sentinelTLS(", cert_file: cert.pem, key_file: cert.key"), told, [2]string{"tls.cert_file", "certificates=1"}},
+	{"store.redis.sentinel.tls.key_file", sentinelTLS(", cert_file: cert.pem"), sentinelTLS(", cert_file: cert.pem, key_file: cert.key"), told, [2]string{"key_file", "certificates=1"}},
+	{"store.redis.sentinel.tls.server_name", sentinelTLS(""), sentinelTLS(", server_name: redis.example"), told, [2]string{`name=""`, `name="redis.example"`}},
 	{"store", "@people", "@people\nstore: memory", opens, [2]string{"no store is chosen", "opened memory"}},
 	{"store.durability", strings.Replace(redis(""), "{redis: {a", "{durability: strict, redis: {a", 1), strings.Replace(redis(""), "{redis: {a", "{durability: standard, redis: {a", 1), durability, [2]string{"strict", "standard"}},
 	{"store.redis.addrs", redis(""), "@people # {redis}\nstore: {redis: {addrs: [\"127.0.0.1:1\"]}}", told, [2]string{"info", "127.0.0.1:1"}},

@@ -175,7 +175,7 @@ func TestRecheckEndsOnlyOnABrokenPromise(t *testing.T) {
 		if err := recheck(t.Context(), p, slog.New(slog.DiscardHandler)); !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
-		if took := time.Since(began); took != 4*recheckEvery {
+		if took := time.Since(began); took != 3*recheckEvery {
 			t.Errorf("noticed after %s", took)
 		}
 	})

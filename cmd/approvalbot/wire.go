@@ -66,7 +66,7 @@ func openStore(ctx context.Context, cfg *config.Loaded, flag string) (opened, er
 	}
 	c := cfg.Store.Config
 	c.Fingerprints = cfg.Keyring.Fingerprints()
-	name := "redis " + c.Redis.Addrs[0]
+	name := "redis " + c.Redis.String()
 	s, err := store.Open(ctx, c)
 	if err != nil {
 		return opened{}, fmt.Errorf("%s: %w", name, err)
@@ -205,23 +205,24 @@ type rechecker interface{ Recheck(context.Context) error }
 
 // recheck ends, and with it the process, when the store can no longer keep its
 // promises: an edited configuration, a replica that was attached. One that does
-// not answer is an outage, which every call notices by itself.
+// not answer, or that lacks a replica which must confirm, is an outage, which every
+// call notices by itself.
 func recheck(ctx context.Context, st rechecker, log *slog.Logger) error {
 	tick := time.NewTicker(recheckEvery)
 	defer tick.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
 		err := st.Recheck(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case gate.KindOf(err) == gate.Unavailable:
-			log.WarnContext(ctx, "store does not answer", "err", err)
+			log.WarnContext(ctx, "store cannot decide anything for now", "err", err)
 		default:
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
 		}
 	}
 }

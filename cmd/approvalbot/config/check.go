@@ -16,7 +16,6 @@ import (
 	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
-	"github.com/approvalbot/approvalbot/store"
 )
 
 // checker looks at a Config as a whole, and makes of it what the server needs.
@@ -113,12 +112,7 @@ func (c *checker) store() {
 	if s == nil || s.Memory {
 		return
 	}
-	if len(s.Redis.Addrs) != 1 || s.Redis.Addrs[0] == "" {
-		c.problem("store.redis.addrs", `want one address, like ["localhost:6379"]`)
-	}
-	if !slices.Contains([]store.Durability{"", store.Strict, store.Standard}, s.Durability) {
-		c.problem("store.durability", "%q: want %s or %s", s.Durability, store.Strict, store.Standard)
-	}
+	c.add(false, s.Problems())
 }
 
 // serverKeys makes the keyring.
