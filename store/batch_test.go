@@ -121,8 +121,10 @@ func TestABatchOnANewServer(t *testing.T) {
 	wg.Wait()
 }
 
-func (s *Redis) waiting() int {
-	s.scripts.mu.Lock()
-	defer s.scripts.mu.Unlock()
-	return len(s.scripts.waiting)
+func (s *Redis) waiting() int { return waitingFor(s.scripts) }
+
+func waitingFor(b *batcher) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting)
 }

@@ -149,7 +149,7 @@ func readPassword(key, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	b, err := os.ReadFile(file)
+	b, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
 		return "", fmt.Errorf("store.redis.%s: %w", key, err)
 	}

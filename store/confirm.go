@@ -29,9 +29,10 @@ var confirmed = map[*redis.Script]bool{
 // errUnconfirmed is of what was done at the primary, and may be lost with it.
 var errUnconfirmed = errors.New("not confirmed by all replicas")
 
-// ask ends a pipeline with WAIT, which is about what this very connection wrote
-// last. So something is written first: a move that was made before, and is asked
-// about again, writes nothing itself and would always seem confirmed.
+// ask ends a pipeline with WAIT, which is about what this very connection did
+// last; since Redis 7.2 only about what it wrote. So something is written first: a
+// move that was made before, and is asked about again, writes nothing itself, and
+// would seem confirmed at once.
 func (c confirmation) ask(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
 	if c.replicas == 0 {
 		return nil

@@ -303,7 +303,7 @@ func TestStandardSurvivesARestart(t *testing.T) {
 	}
 }
 
-func approvedNow(t *testing.T, s *Redis) gate.Snapshot {
+func pendingNow(t *testing.T, s *Redis) gate.Snapshot {
 	t.Helper()
 	o := gate.Opening{
 		ID: gate.ID("apr_" + rand.Text()), Mode: gate.Deferred, ExpiresIn: time.Hour,
@@ -313,11 +313,24 @@ func approvedNow(t *testing.T, s *Redis) gate.Snapshot {
 	if _, err := s.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Vote(t.Context(), o.ID, gate.Ballot{Rev: 1, Digest: o.Digest, Settles: gate.Approved, RunFor: time.Hour, Vote: gate.Vote{Voter: gate.Voter{ID: "u"}}})
-	if err != nil {
+	return read(t, s, o.ID)
+}
+
+func approve(t *testing.T, s *Redis, a gate.Snapshot) error {
+	t.Helper()
+	_, err := s.Vote(t.Context(), a.ID, gate.Ballot{
+		Rev: a.Rev, Digest: a.Digest, Settles: gate.Approved, RunFor: time.Hour, Vote: gate.Vote{Voter: gate.Voter{ID: "u"}},
+	})
+	return err
+}
+
+func approvedNow(t *testing.T, s *Redis) gate.Snapshot {
+	t.Helper()
+	a := pendingNow(t, s)
+	if err := approve(t, s, a); err != nil {
 		t.Fatal(err)
 	}
-	return read(t, s, o.ID)
+	return read(t, s, a.ID)
 }
 
 func TestMemoryIsOpenToThisProcessAlone(t *testing.T) {

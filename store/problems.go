@@ -12,7 +12,7 @@ import (
 // Problems says what in a configuration cannot be, by the names it has in the
 // config file.
 func (c *Config) Problems() []gate.Problem {
-	p := problems(c.Redis.problems())
+	p := c.Redis.problems()
 	many := c.Redis.Sentinel != nil || c.Redis.Cluster
 	p.add(!slices.Contains([]Durability{"", Strict, Standard}, c.Durability), "durability", fmt.Sprintf("%q: want %s or %s", c.Durability, Strict, Standard))
 	p.add(many && c.Durability == Standard, "durability", "standard needs one primary that nothing takes over from; with sentinel or cluster use strict")

@@ -198,3 +198,44 @@ func TestACallerWhoLeftIsNotServed(t *testing.T) {
 		t.Errorf("the log has %v, %v", es, err)
 	}
 }
+
+// said is what a server answers with an error.
+type said string
+
+func (s said) Error() string { return string(s) }
+func (said) RedisError()     {}
+
+// TestAnotherServerIsAskedWhereNothingWasDone: a slot that moves and a fail-over
+// cost a second try; what a server has decided does not.
+func TestAnotherServerIsAskedWhereNothingWasDone(t *testing.T) {
+	t.Parallel()
+	s, err := New(Config{Redis: Server{Addrs: []string{"127.0.0.1:1"}, Cluster: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(t, s)
+	for answer, want := range map[said]int{
+		"MOVED 3999 127.0.0.1:6381":                               2,
+		"ASK 3999 127.0.0.1:6381":                                 2,
+		"TRYAGAIN Multiple keys request during rehashing of slot": 2,
+		"CLUSTERDOWN The cluster is down":                         2,
+		"READONLY You can't write against a read only replica.":   2,
+		"MASTERDOWN Link with MASTER is down":                     2,
+		"LOADING Redis is loading the dataset in memory":          2,
+		"NOREPLICAS Not enough good replicas to write.":           1,
+		"MISCONF Errors writing to the AOF file":                  1,
+		"OOM command not allowed when used memory > 'maxmemory'.": 1,
+		"ERR unknown command":                                     1,
+	} {
+		tries := 0
+		err := s.persist(t.Context(), func(context.Context) error {
+			if tries++; tries == 1 {
+				return answer
+			}
+			return nil
+		})
+		if tries != want || (err == nil) != (want > 1) {
+			t.Errorf("%s: %d tries, %v; want %d", answer, tries, err, want)
+		}
+	}
+}

@@ -113,7 +113,7 @@ func (s *Redis) line(sc *redis.Script) *batcher {
 // is not the right one any more, are reasons to ask again: what Redis answered
 // stands, and a caller who left does not care.
 func (s *Redis) persist(ctx context.Context, f func(context.Context) error) error {
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := context.WithTimeout(ctx, patience+2*s.sure.confirm.timeout) // twice: a new server must be told the script first
 	defer cancel()
 	wait := 20 * time.Millisecond
 	for try := 1; ; try++ {
