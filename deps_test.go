@@ -27,6 +27,7 @@ const module = "github.com/approvalbot/approvalbot"
 var mayImport = map[string][]string{
 	"gate":                 {},
 	"store":                {"gate"},
+	"store/embedded":       {"gate"}, // runs a server, and knows nothing of what is kept there
 	"store/storetest":      {"gate"}, // what any store must do, so not this one
 	"store/redistest":      {},       // real servers for tests of any part
 	"channels":             {"gate"},

@@ -62,7 +62,7 @@ func demo(ctx context.Context, p process, f demoFlags) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelError}))
-	st, err := openStore(ctx, cfg, "memory")
+	st, err := openStore(ctx, cfg, "memory", log)
 	if err != nil {
 		return err
 	}

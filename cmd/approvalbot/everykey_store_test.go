@@ -10,8 +10,11 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -170,7 +173,7 @@ func told(l *lab) string {
 	if l.cfg == nil {
 		return l.problems
 	}
-	st, err := openStore(l.t.Context(), l.cfg, "")
+	st, err := openStore(l.t.Context(), l.cfg, "", slog.New(slog.DiscardHandler))
 	if err == nil {
 		l.t.Fatalf("opened %s, which is no Redis", st.name)
 	}
@@ -180,12 +183,26 @@ func told(l *lab) string {
 }
 
 func opens(l *lab) string {
-	st, err := openStore(l.t.Context(), l.cfg, "")
+	st, err := openStore(l.t.Context(), l.cfg, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err.Error()
 	}
 	defer func() { _ = st.Close() }()
 	return "opened " + st.name
+}
+
+// opensEmbedded tells the folder that the server's files came to be in.
+func opensEmbedded(l *lab) string {
+	redisServer(l.t)
+	st, err := openStore(l.t.Context(), l.cfg, "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	if _, err := os.Stat(filepath.Join(st.server.Dir(), "appendonlydir")); err != nil {
+		l.t.Error(err)
+	}
+	return st.server.Dir()
 }
 
 func durability(l *lab) string {
@@ -241,6 +258,7 @@ var storeRows = []keyRow{
 	{"store.redis.sentinel.tls.key_file", sentinelTLS(", cert_file: cert.pem"), sentinelTLS(", cert_file: cert.pem, key_file: cert.key"), told, [2]string{"key_file", "certificates=1"}},
 	{"store.redis.sentinel.tls.server_name", sentinelTLS(""), sentinelTLS(", server_name: redis.example"), told, [2]string{`name=""`, `name="redis.example"`}},
 	{"store", "@people", "@people\nstore: memory", opens, [2]string{"no store is chosen", "opened memory"}},
+	{"store.embedded.dir", "@people\nstore: embedded", "@people\nstore: {embedded: {dir: kept/here}}", opensEmbedded, [2]string{"approvalbot-data", "kept/here"}},
 	{"store.durability", strings.Replace(redis(""), "{redis: {a", "{durability: strict, redis: {a", 1), strings.Replace(redis(""), "{redis: {a", "{durability: standard, redis: {a", 1), durability, [2]string{"strict", "standard"}},
 	{"store.redis.addrs", redis(""), "@people # {redis}\nstore: {redis: {addrs: [\"127.0.0.1:1\"]}}", told, [2]string{"info", "127.0.0.1:1"}},
 	{"store.redis.db", redis(", db: 3"), redis(", db: 4"), told, [2]string{"select 3", "select 4"}},

@@ -101,7 +101,7 @@ func (l *lab) try() (*service, error) {
 		return l.svc, nil
 	}
 	log := slog.New(slog.DiscardHandler)
-	st, err := openStore(l.t.Context(), l.cfg, "memory")
+	st, err := openStore(l.t.Context(), l.cfg, "memory", log)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// startRedis runs a Redis of its own, and returns its socket.
-func startRedis(t *testing.T) string {
+// redisServer is the path of one; without it the test is skipped.
+func redisServer(t *testing.T) string {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -35,6 +35,13 @@ func startRedis(t *testing.T) string {
 		}
 		t.Skip("no redis-server; apt-get install redis-server, or what your system calls it")
 	}
+	return program
+}
+
+// startRedis runs a Redis of its own, and returns its socket.
+func startRedis(t *testing.T) string {
+	t.Helper()
+	program := redisServer(t)
 	dir, err := os.MkdirTemp("", "ab") // paths of sockets are short
 	if err != nil {
 		t.Fatal(err)

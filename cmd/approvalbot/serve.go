@@ -27,13 +27,17 @@ what is under way gets 10 seconds to finish.
 
 The policy is read again when the config file changes and on SIGHUP. A broken one,
 or one that would turn the gate off, is refused and the old one stays in force.
-Everything else in the file takes a restart.`,
-		Example: "  approvalbot serve --config approvalbot.yaml\n  approvalbot serve --config approvalbot.yaml --store memory --listen 127.0.0.1:0",
+Everything else in the file takes a restart.
+
+With --store embedded it runs a redis-server or valkey-server of the PATH beside
+itself, with its data in approvalbot-data beside the config file: approvals survive
+restarts and power failures. That is for one machine and one process.`,
+		Example: "  approvalbot serve --config approvalbot.yaml\n  approvalbot serve --config approvalbot.yaml --store embedded\n  approvalbot serve --config approvalbot.yaml --store memory --listen 127.0.0.1:0",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), p, f) },
 	}
 	configFlag(c, &f.file)
-	c.Flags().StringVar(&f.store, "store", "", "memory: keep state in this process, whatever the config file says")
+	c.Flags().StringVar(&f.store, "store", "", "embedded: in a Redis that this process runs; memory: in this process alone; whatever the config file says")
 	c.Flags().StringVar(&f.listen, "listen", "", "host:port, instead of the config file's")
 	return c
 }
@@ -45,7 +49,7 @@ func serve(ctx context.Context, p process, f serveFlags) error {
 		return err
 	}
 	log := newLog(p)
-	st, err := openStore(ctx, cfg, f.store)
+	st, err := openStore(ctx, cfg, f.store, log)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ files afterwards. Approvals that are open become void, and people are asked agai
 		Example: "  approvalbot store durability standard --config approvalbot.yaml", Args: cobra.ExactArgs(1),
 		ValidArgs: []string{string(store.Strict), string(store.Standard)},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := withStore(p, file, func(s *store.Redis) error {
+			err := withStore(cmd.Context(), p, file, alone, func(s *store.Redis) error {
 				return s.SetDurability(cmd.Context(), store.Durability(args[0]), byCommandLine)
 			})
 			if err != nil {
@@ -51,7 +52,7 @@ func newResetClock(p process) *cobra.Command {
 for true as it is now. Deadlines that were set before the step come later.`,
 		Example: "  approvalbot store reset-clock --config approvalbot.yaml", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := withStore(p, file, func(s *store.Redis) error { return s.ResetClock(cmd.Context(), byCommandLine) })
+			err := withStore(cmd.Context(), p, file, beside, func(s *store.Redis) error { return s.ResetClock(cmd.Context(), byCommandLine) })
 			if err != nil {
 				return err
 			}
@@ -63,13 +64,13 @@ for true as it is now. Deadlines that were set before the step come later.`,
 	return c
 }
 
-// withStore does something to the store of a config file.
-func withStore(p process, file string, do func(*store.Redis) error) (err error) {
+// withStore does something to the store of a config file, entered so if it is embedded.
+func withStore(ctx context.Context, p process, file string, enter entrance, do func(*store.Redis) error) (err error) {
 	cfg, err := loadConfig(p, file)
 	if err != nil {
 		return err
 	}
-	s, err := configuredStore(cfg)
+	s, err := storeAsItIs(ctx, cfg, enter)
 	if err != nil {
 		return err
 	}
@@ -78,5 +79,5 @@ func withStore(p process, file string, do func(*store.Redis) error) (err error) 
 			err = failed
 		}
 	}()
-	return do(s)
+	return do(s.Redis)
 }

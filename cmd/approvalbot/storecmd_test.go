@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestStoredDurabilityIsChangedByACommand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := openStore(t.Context(), cfg, "")
+		s, err := openStore(t.Context(), cfg, "", slog.New(slog.DiscardHandler))
 		if err == nil {
 			err = s.Close()
 		}

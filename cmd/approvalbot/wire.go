@@ -21,6 +21,7 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
 	"github.com/approvalbot/approvalbot/store"
+	"github.com/approvalbot/approvalbot/store/embedded"
 )
 
 // quietLibraries keeps the Redis client from writing lines of its own between
@@ -30,48 +31,64 @@ func quietLibraries() { logging.Disable() }
 // opened is a store, and what to say about it.
 type opened struct {
 	*store.Redis
-	name string
+	name   string
+	server *embedded.Server // that holds the store; nil: it is not this process's
 }
 
-// configuredStore is the Redis of a config file, as it is: not probed, and so
-// also one that no server would start with.
-func configuredStore(cfg *config.Loaded) (*store.Redis, error) {
-	if cfg.Store == nil || cfg.Store.Memory {
-		return nil, errors.New("the config file names no Redis, under store")
+// Close lets go of the store, and then ends its server.
+func (o opened) Close() error {
+	err := o.Redis.Close()
+	if o.server != nil {
+		err = errors.Join(err, o.server.Close())
 	}
-	return store.New(cfg.Store.Config)
+	return err
 }
 
-var errNoStore = errors.New(`no store is chosen. There are two:
+var errNoStore = errors.New(`no store is chosen. There are three:
+  for one machine, a Redis that this program runs by itself:  --store embedded  (or store: embedded)
   a Redis 7 or later, in the config file:  store: {redis: {addrs: ["localhost:6379"]}}
   this process's memory, where nothing survives it:  --store memory  (or store: memory)`)
 
 // openStore opens the store that flag, which wins, or config chooses. Without a
 // choice it refuses: where approvals are kept is nothing to guess.
-func openStore(ctx context.Context, cfg *config.Loaded, flag string) (opened, error) {
-	memory := flag == "memory"
-	switch {
-	case flag != "" && !memory:
-		return opened{}, fmt.Errorf("--store: %q is unknown; want memory (a Redis belongs in the config file, under store)", flag)
-	case !memory && cfg.Store == nil:
-		return opened{}, errNoStore
-	}
-	memory = memory || cfg.Store.Memory
-	if err := ensureKey(cfg, memory); err != nil {
+func openStore(ctx context.Context, cfg *config.Loaded, flag string, log *slog.Logger) (opened, error) {
+	chosen, err := chosenStore(cfg, flag)
+	if err != nil {
 		return opened{}, err
 	}
-	if memory {
-		s, err := store.OpenMemory(ctx, store.Config{Fingerprints: cfg.Keyring.Fingerprints()})
-		return opened{s, "memory"}, err
+	if err := ensureKey(cfg, chosen.Memory); err != nil {
+		return opened{}, err
 	}
-	c := cfg.Store.Config
+	c := chosen.Config
 	c.Fingerprints = cfg.Keyring.Fingerprints()
+	switch {
+	case chosen.Memory:
+		s, err := store.OpenMemory(ctx, c)
+		return opened{Redis: s, name: "memory"}, err
+	case chosen.Embedded != nil:
+		return openEmbedded(ctx, c, chosen.Embedded.Dir, log)
+	}
 	name := "redis " + c.Redis.String()
 	s, err := store.Open(ctx, c)
 	if err != nil {
 		return opened{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return opened{s, name}, nil
+	return opened{Redis: s, name: name}, nil
+}
+
+// chosenStore is the store that a flag or else the config file chooses.
+func chosenStore(cfg *config.Loaded, flag string) (config.Store, error) {
+	switch {
+	case flag == "memory":
+		return config.Store{Memory: true}, nil
+	case flag == "embedded" && (cfg.Store == nil || cfg.Store.Embedded == nil):
+		return config.Store{Embedded: &config.Embedded{Dir: cfg.DataDir}}, nil
+	case flag != "" && flag != "embedded":
+		return config.Store{}, fmt.Errorf("--store: %q is unknown; want embedded or memory (a Redis belongs in the config file, under store)", flag)
+	case cfg.Store == nil:
+		return config.Store{}, errNoStore
+	}
+	return *cfg.Store, nil
 }
 
 // ensureKey makes a server key for a store that does not outlive the process.

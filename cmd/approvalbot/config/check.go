@@ -16,6 +16,7 @@ import (
 	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
+	"github.com/approvalbot/approvalbot/store"
 )
 
 // checker looks at a Config as a whole, and makes of it what the server needs.
@@ -109,10 +110,33 @@ func (c *checker) network() {
 
 func (c *checker) store() {
 	s := c.loaded.Store
+	c.loaded.DataDir = filepath.Join(c.dir, DataDir)
 	if s == nil || s.Memory {
 		return
 	}
+	if s.Embedded != nil {
+		c.embedded(s)
+		return
+	}
 	c.add(false, s.Problems())
+}
+
+// embedded puts the data folder where the file says, from its own folder.
+func (c *checker) embedded(s *Store) {
+	if len(s.Redis.Addrs) > 0 {
+		c.problem("store.redis", "an embedded store has a Redis of its own; keep one of redis and embedded")
+	}
+	if !slices.Contains([]store.Durability{"", store.Strict, store.Standard}, s.Durability) {
+		c.problem("store.durability", "%q: want %s or %s", s.Durability, store.Strict, store.Standard)
+	}
+	if s.WaitReplicas != 0 || s.WaitTimeout != "" {
+		c.problem("store.wait_replicas", "an embedded store has no replicas to wait for; take this out")
+	}
+	dir := cmp.Or(s.Embedded.Dir, DataDir)
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(c.dir, dir)
+	}
+	s.Embedded.Dir, c.loaded.DataDir = dir, dir
 }
 
 // serverKeys makes the keyring.

@@ -51,18 +51,31 @@ type Channels struct {
 // defaults hold before the file is read: loopback only.
 var defaults = Config{Listen: "127.0.0.1:8080"}
 
-// Store says where state is kept: `memory`, or a Redis.
+// Store says where state is kept: `memory`, `embedded`, or a Redis.
 type Store struct {
 	store.Config
-	Memory bool `yaml:"-"`
+	Embedded *Embedded `yaml:"embedded"` // nil: the Redis is somebody else's
+	Memory   bool      `yaml:"-"`
 }
+
+// Embedded is a Redis that serve runs by itself.
+type Embedded struct {
+	Dir string `yaml:"dir"` // for its data; empty: DataDir beside the config file
+}
+
+// DataDir is the name of the data folder of an embedded store, unless it is given.
+const DataDir = "approvalbot-data"
 
 // UnmarshalText reads the word that stands for a whole store.
 func (s *Store) UnmarshalText(b []byte) error {
-	if string(b) != "memory" {
-		return fmt.Errorf("store %q: want memory, or {redis: {addrs: [\"host:port\"]}}", b)
+	switch string(b) {
+	case "memory":
+		s.Memory = true
+	case "embedded":
+		s.Embedded = &Embedded{}
+	default:
+		return fmt.Errorf("store %q: want embedded, memory, or {redis: {addrs: [\"host:port\"]}}", b)
 	}
-	s.Memory = true
 	return nil
 }
 
@@ -73,6 +86,7 @@ type Loaded struct {
 	APIKeys *bot.Keys
 	Keyring *gate.Keyring // nil without a server key
 	Runners map[string]Runner
+	DataDir string // of an embedded store, also if the file chooses none
 
 	Slack      *slack.Slack           // nil without one
 	Mattermost *mattermost.Mattermost // nil without one

@@ -141,8 +141,9 @@ func TestOneProblem(t *testing.T) {
 		"a number that is too large":                   {"store: {redis: {addrs: [a], db: 9223372036854775808}}\n", "c.yaml:1:33: store.redis.db: want a whole number that is not negative"},
 		"a public URL with a user":                     {"public_url: https://me@a.example\n", "c.yaml:1:13: public_url: want a scheme and a host and nothing more, like https://approvals.example.com"},
 		"a list that gates nothing":                    {"approvals: {tool_gate: {force_deferred: [x]}}\n" + annsKey, `c.yaml:1:42: approvals.tool_gate.force_deferred[0]: warning: "x" only chooses a mode, and nothing holds such a tool; add it to require_approval or to a rule`},
-		"a store that does not exist":                  {"store: disk\n", `c.yaml:1:8: store: store "disk": want memory, or {redis: {addrs: ["host:port"]}}`},
+		"a store that does not exist":                  {"store: disk\n", `c.yaml:1:8: store: store "disk": want embedded, memory, or {redis: {addrs: ["host:port"]}}`},
 		"a store without an address":                   {"store: {durability: strict}\n", `c.yaml:1:1: store.redis.addrs: want one address, like ["localhost:6379"]`},
+		"a Redis and one of its own":                   {"store: {redis: {addrs: [a]}, embedded: {dir: data}}\n", "c.yaml:1:9: store.redis: an embedded store has a Redis of its own; keep one of redis and embedded"},
 		"an unknown durability":                        {"store: {redis: {addrs: [a]}, durability: none}\n", `c.yaml:1:42: store.durability: "none": want strict or standard`},
 		"two servers":                                  {"store: {redis: {addrs: [a, b]}}\n", "c.yaml:1:17: store.redis.addrs: want one address; if these are Sentinels add sentinel: {master: NAME}, if they are nodes of a Cluster add cluster: true"},
 		"an address that is empty":                     {"store: {redis: {cluster: true, addrs: [a, \"\"]}}\n", `c.yaml:1:32: store.redis.addrs: want one address, like ["localhost:6379"]`},
@@ -300,8 +301,33 @@ func TestTheExampleIsWholeAndRight(t *testing.T) {
 			t.Errorf("the example says nothing about %s", name)
 		}
 	}
-	if !strings.Contains(Example, "store: memory") {
-		t.Error("the example says nothing of the store in memory")
+	for _, word := range []string{"store: memory", "store: embedded"} {
+		if !strings.Contains(Example, word) {
+			t.Errorf("the example says nothing of %s", word)
+		}
+	}
+}
+
+func TestDataOfAnEmbeddedStoreLiesBesideTheFile(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"store: memory":                           "approvalbot-data",
+		"store: embedded":                         "approvalbot-data",
+		"store: {embedded: {}}":                   "approvalbot-data",
+		"store: {embedded: {dir: kept/here}}":     "kept/here",
+		"store: {embedded: {dir: /var/lib/kept}}": "/var/lib/kept",
+	} {
+		dir := folder(t, map[string]string{"c.yaml": text})
+		loaded, problems := Load(filepath.Join(dir, "c.yaml"), os.Getenv)
+		if loaded == nil {
+			t.Fatal(problems)
+		}
+		if !filepath.IsAbs(want) {
+			want = filepath.Join(dir, want)
+		}
+		if loaded.DataDir != want || loaded.Store.Embedded != nil && loaded.Store.Embedded.Dir != want {
+			t.Errorf("%s: data in %s, %+v; want %s", text, loaded.DataDir, loaded.Store.Embedded, want)
+		}
 	}
 }
 
