@@ -13,8 +13,8 @@ import (
 )
 
 func newDoctor(p process) *cobra.Command {
-	c := group("doctor", "find what keeps an installation from working, and how to mend it", newDoctorSlack(p), newDoctorMattermost(p))
-	c.Example = "  approvalbot doctor slack --config approvalbot.yaml\n  approvalbot doctor mattermost --config approvalbot.yaml --press"
+	c := group("doctor", "find what keeps an installation from working, and how to mend it", newDoctorStore(p), newDoctorSlack(p), newDoctorMattermost(p))
+	c.Example = "  approvalbot doctor store --config approvalbot.yaml\n  approvalbot doctor slack --config approvalbot.yaml\n  approvalbot doctor mattermost --config approvalbot.yaml --press"
 	return c
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/spf13/cobra"
+
 	"github.com/approvalbot/approvalbot/cmd/approvalbot/config"
 	"github.com/approvalbot/approvalbot/store"
 	"github.com/approvalbot/approvalbot/store/embedded"
@@ -32,23 +34,31 @@ func reachedAt(c store.Config, server *embedded.Server) store.Config {
 
 // storeAsItIs is the Redis of a config file for a command: not probed, and so also one
 // that no server would start with.
-func storeAsItIs(ctx context.Context, cfg *config.Loaded, enter entrance) (opened, error) {
+func storeAsItIs(ctx context.Context, cfg *config.Loaded, flag string, enter entrance) (opened, error) {
+	chosen, err := chosenStore(cfg, flag)
 	switch {
-	case cfg.Store == nil || cfg.Store.Memory:
-		return opened{}, errors.New("the config file names no store that lasts, under store: a Redis, or embedded")
-	case cfg.Store.Embedded == nil:
-		s, err := store.New(cfg.Store.Config)
+	case err != nil:
+		return opened{}, err
+	case chosen.Memory:
+		return opened{}, errors.New("the store is in the memory of another process; nothing can be done to it from here")
+	case chosen.Embedded == nil:
+		s, err := store.New(chosen.Config)
 		return opened{Redis: s}, err
 	}
-	server, err := enter(ctx, cfg.Store.Embedded.Dir)
+	server, err := enter(ctx, chosen.Embedded.Dir)
 	if err != nil {
 		return opened{}, err
 	}
-	s, err := store.New(reachedAt(cfg.Store.Config, server))
+	s, err := store.New(reachedAt(chosen.Config, server))
 	if err != nil {
 		return opened{}, errors.Join(err, server.Close())
 	}
 	return opened{Redis: s, server: server}, nil
+}
+
+// storeFlag chooses the store as serve's does.
+func storeFlag(c *cobra.Command, flag *string) {
+	c.Flags().StringVar(flag, "store", "", "embedded, if serve runs with that; else the config file's")
 }
 
 // entrance is a way to the server of a data folder.

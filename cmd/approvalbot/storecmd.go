@@ -20,7 +20,7 @@ func newStore(p process) *cobra.Command {
 }
 
 func newDurability(p process) *cobra.Command {
-	var file string
+	var file, flag string
 	c := &cobra.Command{
 		Use: "durability strict|standard", Short: "change the level that servers must start with",
 		Long: `Changes the durability that is stored in Redis; a server whose config says another
@@ -29,7 +29,7 @@ files afterwards. Approvals that are open become void, and people are asked agai
 		Example: "  approvalbot store durability standard --config approvalbot.yaml", Args: cobra.ExactArgs(1),
 		ValidArgs: []string{string(store.Strict), string(store.Standard)},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := withStore(cmd.Context(), p, file, alone, func(s *store.Redis) error {
+			err := withStore(cmd.Context(), p, file, flag, alone, func(s *store.Redis) error {
 				return s.SetDurability(cmd.Context(), store.Durability(args[0]), byCommandLine)
 			})
 			if err != nil {
@@ -40,11 +40,12 @@ files afterwards. Approvals that are open become void, and people are asked agai
 		},
 	}
 	configFlag(c, &file)
+	storeFlag(c, &flag)
 	return c
 }
 
 func newResetClock(p process) *cobra.Command {
-	var file string
+	var file, flag string
 	c := &cobra.Command{
 		Use: "reset-clock", Short: "believe Redis's clock again after it stepped back",
 		Long: `Redis's clock stepped back, and so nothing can be decided or dispatched
@@ -52,7 +53,7 @@ func newResetClock(p process) *cobra.Command {
 for true as it is now. Deadlines that were set before the step come later.`,
 		Example: "  approvalbot store reset-clock --config approvalbot.yaml", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := withStore(cmd.Context(), p, file, beside, func(s *store.Redis) error { return s.ResetClock(cmd.Context(), byCommandLine) })
+			err := withStore(cmd.Context(), p, file, flag, beside, func(s *store.Redis) error { return s.ResetClock(cmd.Context(), byCommandLine) })
 			if err != nil {
 				return err
 			}
@@ -61,16 +62,17 @@ for true as it is now. Deadlines that were set before the step come later.`,
 		},
 	}
 	configFlag(c, &file)
+	storeFlag(c, &flag)
 	return c
 }
 
 // withStore does something to the store of a config file, entered so if it is embedded.
-func withStore(ctx context.Context, p process, file string, enter entrance, do func(*store.Redis) error) (err error) {
+func withStore(ctx context.Context, p process, file, flag string, enter entrance, do func(*store.Redis) error) (err error) {
 	cfg, err := loadConfig(p, file)
 	if err != nil {
 		return err
 	}
-	s, err := storeAsItIs(ctx, cfg, enter)
+	s, err := storeAsItIs(ctx, cfg, flag, enter)
 	if err != nil {
 		return err
 	}
