@@ -13,8 +13,8 @@ import (
 )
 
 func newDoctor(p process) *cobra.Command {
-	c := group("doctor", "find what keeps an installation from working, and how to mend it", newDoctorStore(p), newDoctorSlack(p), newDoctorMattermost(p))
-	c.Example = "  approvalbot doctor store --config approvalbot.yaml\n  approvalbot doctor slack --config approvalbot.yaml\n  approvalbot doctor mattermost --config approvalbot.yaml --press"
+	c := group("doctor", "find what keeps an installation from working, and how to mend it", newDoctorAll(p), newDoctorStore(p), newDoctorSlack(p), newDoctorMattermost(p))
+	c.Example = "  approvalbot doctor all --config approvalbot.yaml\n  approvalbot doctor store --config approvalbot.yaml\n  approvalbot doctor slack --config approvalbot.yaml\n  approvalbot doctor mattermost --config approvalbot.yaml --press"
 	return c
 }
 
@@ -44,6 +44,7 @@ func (l level) seen() (word string, st style) {
 
 // finding is what one check has found.
 type finding struct {
+	Of    string   `json:"of,omitempty"` // "store", "slack"; empty if only one thing is looked at
 	Check string   `json:"check"`
 	Level level    `json:"level"`
 	Text  string   `json:"text"`
@@ -63,6 +64,7 @@ type examined struct {
 type findings struct {
 	screen  screen
 	json    bool // at the end, all at once
+	of      string
 	all     []finding
 	written error // the first that could not be printed
 }
@@ -86,6 +88,7 @@ func (f *findings) fail(check, fix, format string, args ...any) {
 // add takes a finding. In it are names that anybody can have chosen.
 func (f *findings) add(one finding) {
 	one.Text, one.Fix = gate.Clean(one.Text), gate.Clean(one.Fix)
+	one.Of = f.of
 	f.all = append(f.all, one)
 	if !f.json && f.written == nil {
 		f.written = f.screen.finding(one)

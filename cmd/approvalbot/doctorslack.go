@@ -38,8 +38,7 @@ again.`,
 					f.fail("config", "add channels.slack to "+file+", with the tokens of the app; docs/slack.md says how to make one", "%s has no Slack in it", file)
 					return
 				}
-				d := &slackDoctor{chatDoctor: newChatDoctor(f, cfg, gate.Slack, "Slack", "slack_users, slack_usergroups"), known: map[string]person{}}
-				d.examine(ctx)
+				newSlackDoctor(f, cfg).examine(ctx)
 			})
 		},
 	}
@@ -52,6 +51,10 @@ type slackDoctor struct {
 	chatDoctor
 	who   *slack.Account
 	known map[string]person // people by id
+}
+
+func newSlackDoctor(f *findings, cfg *config.Loaded) *slackDoctor {
+	return &slackDoctor{chatDoctor: newChatDoctor(f, cfg, gate.Slack, "Slack", "slack_users, slack_usergroups"), known: map[string]person{}}
 }
 
 // person is somebody who was looked up.

@@ -12,6 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/approvalbot/approvalbot/channels/slack/slacktest"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/store"
 )
@@ -233,6 +234,31 @@ func TestDoctorStoreOnWhatNoRedisHereCanBe(t *testing.T) {
 			t.Errorf("one %s: it says\n%s\nwant\n%s", row.name, out.String(), row.want)
 		}
 	}
+}
+
+// TestDoctorOfAll goes from the store to the chats, and says of which it speaks.
+func TestDoctorOfAll(t *testing.T) {
+	t.Parallel()
+	d := newClinic(t, slacktest.Config{Scopes: scopesBut("commands")}, "channels:", "store: memory\nchannels:")
+	examine := func(flags ...string) result {
+		return shell{}.run(t, append([]string{"doctor", "all", "--config", d.path("approvalbot.yaml")}, flags...)...)
+	}
+	r := examine()
+	wantCode(t, r, exitOK)
+	wantText(t, r.out, "store\nnote  store           in the memory of one process", "\nslack\nok    bot token  ", "\n"+oneWarns+"\n")
+	all := fromJSON[examined](t, examine("-o", "json").out)
+	seen := map[string]int{}
+	for _, f := range all.Checks {
+		seen[f.Of]++
+	}
+	if seen["store"] != 1 || seen["slack"] < 10 || len(seen) != 2 {
+		t.Errorf("findings by what they are of: %v", seen)
+	}
+
+	d.write("bot-token", "xoxb-other")
+	r = examine()
+	wantCode(t, r, exitBlock)
+	wantText(t, r.out, "store\nnote ", "FAIL  bot token ")
 }
 
 func TestDoctorOfAnEmbeddedStore(t *testing.T) {
