@@ -4,7 +4,7 @@ GO      ?= go
 LINT     = $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZES  ?= 20000x # tries of each fuzz target
 
-.PHONY: help demo test histories vet lint tidy-check bench fuzz tools clean
+.PHONY: help demo test histories failover vet lint tidy-check bench fuzz tools clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -18,6 +18,10 @@ test: tools ## all tests, with the race detector
 histories: tools ## long histories of killed clients on a bad network, for a quarter of an hour
 	HISTORY_RUNS=$${HISTORY_RUNS:-20} HISTORY_OPS=$${HISTORY_OPS:-10000} HISTORY_SECONDS=$${HISTORY_SECONDS:-60} \
 		$(GO) test -race -count 1 -timeout 2h -v -run '^TestHistories$$' ./store/storetest/history
+
+failover: tools ## what is lost and what is dispatched twice when a primary breaks, measured
+	FAILOVER_TRIALS=$${FAILOVER_TRIALS:-3} FAILOVER_CALLS=$${FAILOVER_CALLS:-3000} \
+		$(GO) test -count 1 -parallel 1 -timeout 1h -v -run '^TestFailOver$$' ./store
 
 vet: ## go vet
 	$(GO) vet ./...

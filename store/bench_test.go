@@ -85,21 +85,7 @@ func BenchmarkLife(b *testing.B) {
 	var best float64
 	for range b.N {
 		before := server.Ceiling()
-		var next atomic.Int64
-		var wg sync.WaitGroup
-		start := time.Now()
-		for range callers {
-			wg.Go(func() {
-				for next.Add(1) <= lives {
-					if err := live(b.Context(), s, benchOpening(gate.ID("apr_"+rand.Text()))); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
-		rate := 4 * lives / time.Since(start).Seconds()
+		rate := 4 * lives / lived(b, s, callers, lives).Seconds()
 		b.ReportMetric(rate, "transitions/s")
 		best = max(best, rate/max(before, server.Ceiling()))
 	}
@@ -254,4 +240,49 @@ func BenchmarkExpire(b *testing.B) {
 		b.ReportMetric(float64(longest[len(longest)-1].Microseconds())/1000, "longest_ms")
 		b.ReportMetric(float64(longest[len(longest)/2].Microseconds())/1000, "median_ms")
 	}
+}
+
+// BenchmarkConfirmed shows what replicas that confirm cost a whole life, in which
+// two of four transitions wait for them.
+func BenchmarkConfirmed(b *testing.B) {
+	g := redistest.StartSentinel(b, redistest.Setup{Replicas: 2})
+	for _, wait := range []int{0, 2} {
+		for _, callers := range []int{1, 16, 64} {
+			b.Run(fmt.Sprintf("wait=%d/callers=%d", wait, callers), func(b *testing.B) {
+				s, err := New(Config{Redis: Server{Addrs: []string{g.Nodes[0].Addr}}, WaitReplicas: wait, WaitTimeout: map[int]string{2: "1s"}[wait]})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer s.Close()
+				if _, err := s.Heartbeat(b.Context(), "bench", "p"); err != nil {
+					b.Fatal(err)
+				}
+				const lives = 2048
+				for range b.N {
+					took := lived(b, s, callers, lives)
+					b.ReportMetric(lives/took.Seconds(), "lives/s")
+				}
+			})
+		}
+	}
+}
+
+// lived is how long so many lives took.
+func lived(b *testing.B, s *Redis, callers, lives int) time.Duration {
+	b.Helper()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range callers {
+		wg.Go(func() {
+			for next.Add(1) <= int64(lives) {
+				if err := live(b.Context(), s, benchOpening(gate.ID("apr_"+rand.Text()))); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(start)
 }

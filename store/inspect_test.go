@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/store/redistest"
 )
 
 func TestInspectChangesNothingAndTellsWhatLiesThere(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, "--appendfsync", "always")
-	db := server.client()
+	server := redistest.Start(t, "--appendfsync", "always")
+	db := server.Client()
 	defer db.Close()
-	c := Config{Redis: Server{Addrs: []string{server.addr}}, Fingerprints: []string{"k1"}}
+	c := Config{Redis: Server{Addrs: []string{server.Addr}}, Fingerprints: []string{"k1"}}
 	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ import (
 //	once       set     what is noted only once
 //	replicas   hash    replica -> "<ms> <policy>"
 //	followers  hash    replica -> when it last followed the log for cards
+//	confirmed  string  written for WAIT alone, see confirm.go
 //
 // Of one approval:
 //

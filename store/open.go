@@ -106,6 +106,9 @@ func (s *Redis) probe(ctx context.Context) error {
 		res, err = s.scripts.run(ctx, probeScript, s.declared, all)
 		return err
 	})
+	if lost(err) || elsewhere(err) {
+		return unavailable("store.Open", err)
+	}
 	if err != nil {
 		return fmt.Errorf("store: scripts cannot read TIME and INFO replication; %s: %w", rights, err)
 	}

@@ -139,28 +139,29 @@ func (g *Cluster) Promoted(key string, old *Server) (p *Server) {
 	return p
 }
 
+// Synced waits until a replica has all that a node has, and returns it.
+func (g *Cluster) Synced(primary *Server) (replica *Server) {
+	g.t.Helper()
+	eventually(g.t, "a replica has all", func(context.Context) bool {
+		for _, n := range g.Nodes {
+			if !n.run.ended() && n.follows(primary) && n.info("replication", "slave_repl_offset") == primary.info("replication", "master_repl_offset") {
+				replica = n
+				return true
+			}
+		}
+		return false
+	})
+	return replica
+}
+
 // FailOver promotes a replica of the owner of a key that has all the owner has,
 // and returns it. The others are not asked: they agree to one fail-over of a node
 // in twice DownAfter.
 func (g *Cluster) FailOver(key string) *Server {
 	g.t.Helper()
 	old := g.Owner(key)
-	eventually(g.t, "a replica has all", func(context.Context) bool {
-		for _, n := range g.Nodes {
-			if n.follows(old) && n.info("replication", "slave_repl_offset") == old.info("replication", "master_repl_offset") {
-				n.Do("CLUSTER", "FAILOVER", "TAKEOVER")
-				return true
-			}
-		}
-		return false
-	})
+	g.Synced(old).Do("CLUSTER", "FAILOVER", "TAKEOVER")
 	return g.Promoted(key, old)
-}
-
-// follows reports whether a node is a replica of another, and in touch with it.
-func (s *Server) follows(primary *Server) bool {
-	_, port := split(primary.announced())
-	return s.info("replication", "master_port") == port && s.info("replication", "master_link_status") == "up"
 }
 
 // Move gives the slot of a key, with all in it, to another node: a resharding.

@@ -105,14 +105,19 @@ func (g *Sentinel) settle(replicas int) {
 	}
 }
 
-// Synced waits until so many replicas follow the primary.
+// Synced waits until so many replicas follow the primary and have all it has,
+// which it never comes to while somebody writes.
 func (g *Sentinel) Synced(replicas int) {
 	g.t.Helper()
 	eventually(g.t, "all replicas are in step", func(context.Context) bool {
 		p := g.Primary()
+		if p == nil || p.run.ended() {
+			return false
+		}
+		all := p.info("replication", "master_repl_offset")
 		online := 0
-		for i := range replicas {
-			if strings.Contains(p.info("replication", fmt.Sprintf("slave%d", i)), "state=online") {
+		for _, n := range g.Nodes {
+			if !n.run.ended() && n.follows(p) && n.info("replication", "slave_repl_offset") == all {
 				online++
 			}
 		}
@@ -182,4 +187,11 @@ func (g *Sentinel) FailOver() *Server {
 // Others are the nodes but for one.
 func (g *Sentinel) Others(not *Server) []*Server {
 	return slices.DeleteFunc(slices.Clone(g.Nodes), func(n *Server) bool { return n == not })
+}
+
+// Stop ends the group before the test does.
+func (g *Sentinel) Stop() {
+	for _, s := range slices.Concat(g.Sentinels, g.Nodes) {
+		s.Kill()
+	}
 }

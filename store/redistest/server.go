@@ -211,6 +211,12 @@ func (s *Server) info(section, name string) string {
 	return ""
 }
 
+// follows reports whether a node is a replica of another, and in touch with it.
+func (s *Server) follows(primary *Server) bool {
+	_, port := split(primary.announced())
+	return s.info("replication", "master_port") == port && s.info("replication", "master_link_status") == "up"
+}
+
 // announced is where others find the server: at its proxy, if it has one.
 func (s *Server) announced() string {
 	if s.Proxy != nil {
