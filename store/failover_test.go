@@ -114,7 +114,7 @@ func (f *figures) hold(t *testing.T, l levelUnderTest) {
 
 func trial(t *testing.T, b breakage, l levelUnderTest, calls int, f *figures) {
 	t.Helper()
-	g := redistest.StartSentinel(t, redistest.Setup{Replicas: 2, DownAfter: time.Second})
+	g := redistest.StartSentinel(t, redistest.Setup{Replicas: 2})
 	defer g.Stop()
 	old := g.Primary()
 	first := &caller{t: t, store: openLevel(t, Server{Addrs: []string{old.Addr}}, l)}
@@ -124,6 +124,7 @@ func trial(t *testing.T, b breakage, l levelUnderTest, calls int, f *figures) {
 	first.use(0, third, nil)
 	var afterwards func()
 	first.use(third, 2*third, func() { afterwards = b.strike(old) })
+	g.Watch(time.Second)
 	g.Promoted(old)
 	afterwards()
 	first.use(2*third, calls, nil)

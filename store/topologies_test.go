@@ -112,7 +112,7 @@ func answers(t *testing.T, s *Redis) {
 // TestANodeOfAClusterThatDies tells nobody where its slots went: it is found out.
 func TestANodeOfAClusterThatDies(t *testing.T) {
 	t.Parallel()
-	g := redistest.StartCluster(t, redistest.Setup{Replicas: 1, DownAfter: 2 * time.Second})
+	g := redistest.StartCluster(t, redistest.Setup{Replicas: 1})
 	s, err := Open(t.Context(), Config{Redis: nodes(g)})
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +125,7 @@ func TestANodeOfAClusterThatDies(t *testing.T) {
 	if _, err := s.Get(t.Context(), a.ID); !errors.Is(err, gate.Unavailable) {
 		t.Errorf("Get = %v, want Unavailable", err)
 	}
+	g.Watch(2 * time.Second)
 	g.Promoted(s.declared[0], owner)
 	answers(t, s)
 	if err := consumeNow(t, s, a, "x"); gate.ReasonOf(err) != gate.ReasonVoid {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Cluster is three primaries that share the slots, with the replicas of each.
@@ -137,6 +138,16 @@ func (g *Cluster) Promoted(key string, old *Server) (p *Server) {
 		return p != nil && p != old
 	})
 	return p
+}
+
+// Watch sets when a silent node is dead, see Setup.DownAfter.
+func (g *Cluster) Watch(down time.Duration) {
+	g.t.Helper()
+	for _, n := range g.Nodes {
+		if !n.run.ended() {
+			n.Do("CONFIG", "SET", "cluster-node-timeout", milliseconds(down))
+		}
+	}
 }
 
 // Synced waits until a replica has all that a node has, and returns it.

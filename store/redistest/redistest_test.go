@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,7 +96,6 @@ func TestTheProxyDoesWhatItIsSet(t *testing.T) {
 		{"loses all replies without a word", func(p *redistest.Proxy) { p.Set(redistest.Faults{Lose: 1, How: redistest.Silence}) }, silent, ""},
 		{"has a hole", func(p *redistest.Proxy) { p.Set(redistest.Faults{Hole: true}) }, silent, ""},
 		{"is slow", func(p *redistest.Proxy) { p.Set(redistest.Faults{Delay: time.Minute}) }, silent, ""},
-		{"is seeded", func(p *redistest.Proxy) { p.Set(redistest.Faults{Lose: 0, Seed: 3}) }, func(err error) bool { return err == nil }, "2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -123,6 +123,44 @@ func broken(err error) bool {
 func silent(err error) bool {
 	var wire net.Error
 	return errors.As(err, &wire) && wire.Timeout()
+}
+
+// TestTheSameSeedLosesTheSameReplies: a history that went wrong can be played again.
+func TestTheSameSeedLosesTheSameReplies(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	dial := func(addr string) net.Conn {
+		t.Helper()
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	play := func(seed uint64) (heard string) {
+		p := redistest.StartProxy(t, s.Addr)
+		p.Set(redistest.Faults{Lose: 0.3, Seed: seed})
+		c := dial(p.Addr)
+		for range 40 {
+			_, _ = c.Write([]byte("PING\r\n"))
+			if _, err := io.ReadFull(c, make([]byte, 7)); err == nil {
+				heard += "+"
+				continue
+			}
+			heard += "-"
+			c.Close()
+			c = dial(p.Addr)
+		}
+		c.Close()
+		return heard
+	}
+	first := play(7)
+	if again := play(7); again != first || !strings.Contains(first, "-") || !strings.Contains(first, "+") {
+		t.Errorf("once %s, then %s", first, again)
+	}
+	if other := play(8); other == first {
+		t.Errorf("with another seed too %s", other)
+	}
 }
 
 // TestALostReplyIsOfSomethingDone: else lost replies would prove nothing.
@@ -196,9 +234,10 @@ func TestSentinelsPromoteAReplica(t *testing.T) {
 // another one, and in the end there is one.
 func TestAHoleIsAPartition(t *testing.T) {
 	t.Parallel()
-	g := redistest.StartSentinel(t, redistest.Setup{Replicas: 2, DownAfter: 2 * time.Second})
+	g := redistest.StartSentinel(t, redistest.Setup{Replicas: 2})
 	old := g.Primary()
 	old.Proxy.Set(redistest.Faults{Hole: true})
+	g.Watch(time.Second)
 	now := g.Promoted(old)
 	old.Do("SET", "k", "lost")
 	now.Do("SET", "k", "kept")
@@ -211,7 +250,7 @@ func TestAHoleIsAPartition(t *testing.T) {
 
 func TestAClusterMovesAndFailsOver(t *testing.T) {
 	t.Parallel()
-	g := redistest.StartCluster(t, redistest.Setup{Replicas: 1, DownAfter: 5 * time.Second})
+	g := redistest.StartCluster(t, redistest.Setup{Replicas: 1})
 	db := redis.NewClusterClient(&redis.ClusterOptions{Addrs: g.Addrs()[:1], ContextTimeoutEnabled: true, ClusterStateReloadInterval: time.Second})
 	defer db.Close()
 	set := func(v string) {
@@ -241,6 +280,7 @@ func TestAClusterMovesAndFailsOver(t *testing.T) {
 		t.Errorf("after the fail-over it is %v", got)
 	}
 	now.Kill()
+	g.Watch(2 * time.Second)
 	if last := g.Promoted("k", now); last != to {
 		t.Error("after a kill another than its replica has the key")
 	}

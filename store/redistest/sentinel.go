@@ -189,6 +189,15 @@ func (g *Sentinel) Others(not *Server) []*Server {
 	return slices.DeleteFunc(slices.Clone(g.Nodes), func(n *Server) bool { return n == not })
 }
 
+// Watch sets when a silent node is dead, see Setup.DownAfter: what is slow before
+// something is broken on purpose is then not taken for dead.
+func (g *Sentinel) Watch(down time.Duration) {
+	g.t.Helper()
+	for _, s := range g.Sentinels {
+		s.Do("SENTINEL", "SET", Master, "down-after-milliseconds", milliseconds(down))
+	}
+}
+
 // Stop ends the group before the test does.
 func (g *Sentinel) Stop() {
 	for _, s := range slices.Concat(g.Sentinels, g.Nodes) {
