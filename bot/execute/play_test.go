@@ -42,6 +42,8 @@ func play(part string) int {
 		_ = syscall.Pause()
 	case "family":
 		family(rest)
+	case "mcp":
+		return playMCP()
 	case "child":
 		child(rest)
 	}

@@ -114,3 +114,12 @@ func (t *tail) or(output *head) string {
 	}
 	return output.String()
 }
+
+// bury waits until a program that was told to go has gone, and kills it if it does not.
+func bury(cmd *exec.Cmd, kill func()) {
+	late := time.AfterFunc(lastWords, kill)
+	_ = cmd.Wait()
+	late.Stop()
+	kill()
+	_ = killGroup(cmd, syscall.SIGKILL)
+}
