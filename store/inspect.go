@@ -18,6 +18,7 @@ type Report struct {
 
 	Unusable error // why Open refuses it at any level; nil: it does not
 	Lacks    error // what it lacks for Standard; nil: it carries it
+	Short    error // why what waits for its replicas is not confirmed; nil: it is, or nothing waits
 	Scripts  error // why scripts cannot do what they must; nil: they can
 
 	// As the first server stored it; empty: none has been here yet.
@@ -60,7 +61,7 @@ func (s *Redis) Inspect(ctx context.Context) (Report, error) {
 	r := Report{
 		Version: f.version, Primary: f.role == "master", Replicas: f.replicas, Eviction: f.eviction,
 		Disk:     Disk{AppendOnly: f.appendonly == "1", Fsync: f.fsync, Saves: f.save != ""},
-		Unusable: f.usable(), Lacks: f.standard(),
+		Unusable: f.usable(), Lacks: f.standard(), Short: f.waits(s.config.WaitReplicas),
 	}
 	r.Scripts = canScript.Run(ctx, s.db, []string{s.space.key("meta")}).Err()
 	err = s.persist(ctx, func(ctx context.Context) error { return s.contents(ctx, &r) })

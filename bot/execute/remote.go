@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/approvalbot/approvalbot/bot/client"
-	"github.com/approvalbot/approvalbot/bot/wire"
+	api "github.com/approvalbot/approvalbot/bot/wire"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
 )
@@ -22,7 +22,7 @@ type Remote struct {
 
 // Claim implements Gate.
 func (r *Remote) Claim(ctx context.Context, executor, owner, nonce string, d time.Duration) (*gate.Work, error) {
-	got, err := r.Client.Claim(ctx, wire.ClaimRequest{Queues: []string{executor}, WorkerID: owner, Nonce: nonce, Lease: d.String()}, r.Wait)
+	got, err := r.Client.Claim(ctx, api.ClaimRequest{Queues: []string{executor}, WorkerID: owner, Nonce: nonce, Lease: d.String()}, r.Wait)
 	if err != nil || got == nil {
 		return nil, kinded(err)
 	}
@@ -31,7 +31,7 @@ func (r *Remote) Claim(ctx context.Context, executor, owner, nonce string, d tim
 
 // workOf reads what was claimed. What is about to run must be what the digest says,
 // whatever lies between here and there.
-func workOf(got *wire.Work, owner string) (*gate.Work, error) {
+func workOf(got *api.Work, owner string) (*gate.Work, error) {
 	w := &gate.Work{Token: secret.New(got.Token), Retry: false}
 	w.ID, w.Rule, w.By, w.Fence = gate.ID(got.ID), got.Rule, got.By, got.Generation
 	w.Lease.Owner = owner
@@ -47,7 +47,7 @@ func workOf(got *wire.Work, owner string) (*gate.Work, error) {
 
 // Consume implements Gate.
 func (r *Remote) Consume(ctx context.Context, s gate.Spending) (gate.Ruling, error) {
-	a, err := r.Client.Start(ctx, string(s.ID), wire.StartRequest{
+	a, err := r.Client.Start(ctx, string(s.ID), api.StartRequest{
 		Token: s.Token.Reveal(), AttemptID: s.Attempt, Digest: s.Digest.String(), WorkerID: s.Principal, Lease: s.ReportIn.String(),
 	})
 	if err != nil {
@@ -58,19 +58,19 @@ func (r *Remote) Consume(ctx context.Context, s gate.Spending) (gate.Ruling, err
 
 // Renew implements Gate; for how long at most the server knows.
 func (r *Remote) Renew(ctx context.Context, w *gate.Work, d, _ time.Duration) (time.Time, error) {
-	a, err := r.Client.Heartbeat(ctx, string(w.ID), wire.LeaseRequest{Token: w.Token.Reveal(), WorkerID: w.Lease.Owner, Lease: d.String()})
+	a, err := r.Client.Heartbeat(ctx, string(w.ID), api.LeaseRequest{Token: w.Token.Reveal(), WorkerID: w.Lease.Owner, Lease: d.String()})
 	until, _ := time.Parse(time.RFC3339, a.Until)
 	return until, kinded(err)
 }
 
 // Release implements Gate.
 func (r *Remote) Release(ctx context.Context, w *gate.Work) error {
-	return kinded(r.Client.Release(ctx, string(w.ID), wire.LeaseRequest{Token: w.Token.Reveal(), WorkerID: w.Lease.Owner}))
+	return kinded(r.Client.Release(ctx, string(w.ID), api.LeaseRequest{Token: w.Token.Reveal(), WorkerID: w.Lease.Owner}))
 }
 
 // Report implements Gate.
 func (r *Remote) Report(ctx context.Context, rep gate.Reporting) error {
-	return kinded(r.Client.Complete(ctx, string(rep.ID), wire.CompleteRequest{
+	return kinded(r.Client.Complete(ctx, string(rep.ID), api.CompleteRequest{
 		Token: rep.Token.Reveal(), AttemptID: rep.Attempt, WorkerID: rep.Principal, Outcome: string(rep.Outcome), Result: rep.Result,
 	}))
 }

@@ -139,6 +139,14 @@ func (d *storeDoctor) ask(ctx context.Context) bool {
 	return true
 }
 
+// reasonOf is what went wrong, without the names of our own parts.
+func reasonOf(err error) string {
+	if e, ok := errors.AsType[*gate.Error](err); ok && e.Err != nil {
+		err = e.Err
+	}
+	return strings.TrimPrefix(err.Error(), "store: ")
+}
+
 // unreachable says why a Redis does not answer, and what to do about it.
 func unreachable(err error) (text, fix string) {
 	if e, ok := errors.AsType[*gate.Error](err); ok && e.Err != nil {
@@ -228,6 +236,10 @@ func (d *storeDoctor) level() {
 			"the config file says %s, but %s is stored; no server starts", configured, d.Level)
 	case level == store.Standard && d.Lacks != nil:
 		d.fail(check, "mend that, or stop all servers, then `approvalbot store durability strict`", "%s", strings.TrimSuffix(strings.TrimPrefix(d.Lacks.Error(), "store: "), "; or use durability strict"))
+	case d.Short != nil:
+		d.fail(check, "bring them back, or set store.wait_replicas to how many there are", "%s", reasonOf(d.Short))
+	case d.chosen.WaitReplicas > 0:
+		d.ok(check, "strict, confirmed by %d replicas: a restart of Redis voids what was not run", d.chosen.WaitReplicas)
 	case level == "" && d.Lacks == nil:
 		d.ok(check, "standard, when the first server starts: approvals survive a restart of Redis")
 	case level == "":

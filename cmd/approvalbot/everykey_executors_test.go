@@ -8,8 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/approvalbot/approvalbot/bot/execute"
 	"github.com/approvalbot/approvalbot/gate"
@@ -27,6 +30,59 @@ const (
 	echo    = `command: {argv: [/bin/echo, "-n", "{tool}"]%s}`
 	shell_  = `command: {argv: [/bin/sh, "-c", 'echo "dir=$(pwd) home=$HOME region=$REGION."']%s}`
 )
+
+const (
+	mcp      = `mcp: {url: "{mcp}", allow_cidrs: [127.0.0.1/32]%s}`
+	tlsMCP   = `mcp: {url: "{mcp_tls}", allow_cidrs: [127.0.0.1/32]%s}`
+	localMCP = `mcp: {command: [{self}]%s, set_env: {APP_TEST_AS_MCP: "1"%s}}`
+)
+
+// asMCP makes this test binary an MCP server on its standard pipes.
+const asMCP = "APP_TEST_AS_MCP"
+
+// tools is an MCP server with the tool x, which tells how it was started or called.
+func tools(tells func(*sdk.CallToolRequest) string) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "tools", Version: "1"}, nil)
+	s.AddTool(&sdk.Tool{Name: "x", InputSchema: map[string]any{"type": "object"}}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: tells(r)}}}, nil
+	})
+	return s
+}
+
+// serveMCP is what this test binary does as an MCP server.
+func serveMCP() {
+	s := tools(func(*sdk.CallToolRequest) string {
+		return fmt.Sprintf("args %v home=%s region=%s.", os.Args[1:], os.Getenv("HOME"), os.Getenv("REGION"))
+	})
+	_ = s.Run(context.Background(), &sdk.StdioTransport{})
+}
+
+// mcpServers are what executors of a lab call.
+func (l *lab) mcpServers(text string) string {
+	l.t.Helper()
+	h := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
+		token := r.Header.Get("Authorization")
+		return tools(func(*sdk.CallToolRequest) string { return "at " + r.URL.Path + " as " + token + "." })
+	}, nil)
+	plain, secured := httptest.NewServer(h), httptest.NewTLSServer(h)
+	l.t.Cleanup(plain.Close)
+	l.t.Cleanup(secured.Close)
+	l.write("mcp-token", "t0ken")
+	l.write("mcp-ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secured.Certificate().Raw})))
+	self := l.path("self") // the binary of this test may lie where anybody can write
+	if err := copyProgram(os.Args[0], self); err != nil {
+		l.t.Fatal(err)
+	}
+	return strings.NewReplacer("{mcp}", plain.URL, "{mcp_tls}", secured.URL, "{self}", self).Replace(text)
+}
+
+func copyProgram(from, to string) error {
+	b, err := os.ReadFile(from) //nolint:gosec // this binary
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o700) //nolint:gosec // it is to be executed
+}
 
 // receivers are what webhooks of a lab are sent to; each tells what it was sent.
 func (l *lab) receivers(text string) string {
@@ -135,6 +191,13 @@ var executorRows = []keyRow{
 	{ofOps + "command.env", runs(fmt.Sprintf(shell_, "")), runs(fmt.Sprintf(shell_, ", env: [HOME]")), dispatched, [2]string{"home= ", "home=/"}},
 	{ofOps + "command.set_env.*", runs(fmt.Sprintf(shell_, "")), runs(fmt.Sprintf(shell_, ", set_env: {REGION: eu-1}")), dispatched, [2]string{"region=.", "region=eu-1."}},
 	{ofOps + "command.max_output", runs(strings.Replace(fmt.Sprintf(echo, ""), "{tool}", "abcdefgh", 1)), runs(strings.Replace(fmt.Sprintf(echo, ", max_output: 4"), "{tool}", "abcdefgh", 1)), dispatched, [2]string{"abcdefgh", "4 more"}},
+	{ofOps + "mcp.url", runs(fmt.Sprintf(mcp, "")), runs(strings.Replace(fmt.Sprintf(mcp, ""), "{mcp}", "{mcp}/there", 1)), dispatched, [2]string{"at / ", "at /there "}},
+	{ofOps + "mcp.token_file", runs(fmt.Sprintf(mcp, "")), runs(fmt.Sprintf(mcp, ", token_file: mcp-token")), dispatched, [2]string{"as .", "as Bearer t0ken."}},
+	{ofOps + "mcp.allow_cidrs", runs(fmt.Sprintf(mcp, "")), runs(strings.Replace(fmt.Sprintf(mcp, ""), "127.0.0.1/32", "10.0.0.0/8", 1)), dispatched, [2]string{"executed", "not prepared"}},
+	{ofOps + "mcp.ca_file", runs(fmt.Sprintf(tlsMCP, ", ca_file: mcp-ca.pem")), runs(fmt.Sprintf(tlsMCP, "")), dispatched, [2]string{"executed", "not prepared"}},
+	{ofOps + "mcp.command", runs(fmt.Sprintf(localMCP, "", "")), runs(strings.Replace(fmt.Sprintf(localMCP, "", ""), "{self}]", "{self}, -v]", 1)), dispatched, [2]string{"args []", "args [-v]"}},
+	{ofOps + "mcp.env", runs(fmt.Sprintf(localMCP, "", "")), runs(fmt.Sprintf(localMCP, ", env: [HOME]", "")), dispatched, [2]string{"home= ", "home=/"}},
+	{ofOps + "mcp.set_env.*", runs(fmt.Sprintf(localMCP, "", "")), runs(fmt.Sprintf(localMCP, "", ", REGION: eu-1")), dispatched, [2]string{"region=.", "region=eu-1."}},
 	{rules + "executor", strings.Replace(runs(fmt.Sprintf(echo, "")), ", executor: ops", "", 1), runs(fmt.Sprintf(echo, "")), ranBy, [2]string{"the requester", "the executor"}},
 	{rules + "retry_safe", runs(fmt.Sprintf(hook, "")), strings.Replace(runs(fmt.Sprintf(hook, "")), "executor: ops}]", "executor: ops, retry_safe: true}]", 1), retries, [2]string{"retries false", "retries true"}},
 }

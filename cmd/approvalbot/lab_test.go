@@ -58,6 +58,9 @@ func newLab(t *testing.T, text string) *lab {
 	if strings.Contains(text, "executors: ") {
 		text = l.receivers(text)
 	}
+	if strings.Contains(text, "mcp: {") {
+		text = l.mcpServers(text)
+	}
 	secrets := map[string]string{
 		"MM": mattermosttest.BotToken, "OTHERMM": "k1other0000000000000000000", "MMCOMMAND": mmCommand,
 		"BOT": slacktest.BotToken, "APP": slacktest.AppToken, "SIGNING": slacktest.SigningSecret, "OTHERBOT": "xoxb-other",

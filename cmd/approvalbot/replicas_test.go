@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
+	if os.Getenv(asMCP) != "" {
+		serveMCP()
+		return
+	}
 	m.Run()
 }
 

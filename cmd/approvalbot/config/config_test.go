@@ -280,10 +280,10 @@ func TestTheExampleIsWholeAndRight(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // it is to be executed
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("/usr/local/bin/restart", program, "/var/empty", os.TempDir()).Replace(Example)
+	text := strings.NewReplacer("/usr/local/bin/restart", program, "/usr/local/bin/mcp-files", program, "/var/empty", os.TempDir()).Replace(Example)
 	dir := folder(t, map[string]string{
 		"c.yaml": text, "secrets/ops-webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "secrets/ops-webhook-old": "whsec_" + strings.Repeat("A", 32),
-		"secrets/builder.sha256": hash(4), "secrets/server.key": key, "secrets/next-server.key": "next" + key, "secrets/redis-password": "x",
+		"secrets/builder.sha256": hash(4), "secrets/mcp-token": "x", "secrets/server.key": key, "secrets/next-server.key": "next" + key, "secrets/redis-password": "x",
 		"secrets/slack-bot-token": "xoxb-x", "secrets/slack-app-token": "xapp-x",
 		"secrets/mattermost-token": mattermostToken, "secrets/mattermost-command-token": mattermostToken,
 		"tls/ca.pem": root(t), "tls/client.pem": "x", "tls/client.key": "x",

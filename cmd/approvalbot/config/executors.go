@@ -16,8 +16,8 @@ import (
 
 // Executor is one entry of `executors:`: one way to run staged calls, and its limits.
 type Executor struct {
-	Webhook *webhook.Config `yaml:"webhook"`
-	//MCP     *execute.MCPConfig     `yaml:"mcp"`
+	Webhook *webhook.Config        `yaml:"webhook"`
+	MCP     *execute.MCPConfig     `yaml:"mcp"`
 	Command *execute.CommandConfig `yaml:"command"`
 	Worker  *Worker                `yaml:"worker"` // nobody here: workers take its calls over the API
 
@@ -80,10 +80,10 @@ func (c *checker) runner(path string, e *Executor) Runner {
 		x, err := execute.NewWebhook(*e.Webhook)
 		made("webhook", x, err)
 	}
-	/*if e.MCP != nil {
+	if e.MCP != nil {
 		x, err := execute.NewMCP(*e.MCP)
 		made("mcp", x, err)
-	}*/
+	}
 	if e.Command != nil {
 		x, err := execute.NewCommand(*e.Command)
 		made("command", x, err)
