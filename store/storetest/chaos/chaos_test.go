@@ -1,0 +1,283 @@
+//go:build linux
+
+// Package chaos checks what is promised when everything breaks at once. Real
+// processes (servers with reaper, cards and a runner; workers; people who press
+// buttons; agents) use the real gate and the real store against a real Redis, while
+// a nemesis kills and freezes them, spoils their network, kills Redis, promotes
+// replicas that have not everything, and turns clocks back. When all is mended
+// and quiet, what they wrote down is held against what was really run, what is
+// stored, and what stands in the chat:
+//
+//   - no approval is dispatched twice, and none without enough people who approved
+//     that very call, nor after one was told that it is denied;
+//   - only the holder of the last lease dispatches, and what was refused spent nothing;
+//   - every approval ends, and every card says how;
+//   - where Redis keeps what it acknowledged, every answer fits one order of all
+//     that was done (porcupine), and no decision is lost.
+//
+// A failure names its seed. The seed decides the topology, the faults and what is
+// tried, though not how processes interleave: try it more than once. See
+// `make chaos` and `make chaos-breaks`.
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/store"
+)
+
+func TestMain(m *testing.M) {
+	env := os.Getenv(roleEnv)
+	if env == "" {
+		flag.Parse()
+		_ = flag.Set("test.parallel", "100") // histories mostly wait; CHAOS_PARALLEL says how many do at once
+		m.Run()
+		return
+	}
+	if err := play(env); err != nil {
+		panic(err)
+	}
+}
+
+// How long things take. A history rages and then settles; most of that is waiting
+// for leases and deadlines, so many run at once.
+const (
+	rageFor  = 4 * time.Second
+	patience = 2 * time.Minute // for all to settle: far longer than it takes
+)
+
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	seed := uint64(setting(t, "CHAOS_SEED", time.Now().UnixNano()/1e6)) //nolint:gosec // positive
+	count := setting(t, "CHAOS_HISTORIES", int64(len(topologies)))
+	slots := make(chan struct{}, setting(t, "CHAOS_PARALLEL", 4))
+	total := &tally{begun: time.Now(), count: count}
+	for i := range count {
+		seed := seed + uint64(i) //nolint:gosec // positive
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			h := &history{T: t, seed: seed}
+			h.run()
+			total.add(h)
+		})
+	}
+}
+
+// setting is a number from the environment.
+func setting(t *testing.T, name string, fallback int64) int64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return fallback
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// tally is what all histories were, together: one in which nothing happened
+// proves nothing.
+type tally struct {
+	begun time.Time
+	count int64
+
+	mu        sync.Mutex
+	histories int64
+	failed    int
+	stats
+}
+
+type stats struct{ faults, ops, approvals, dispatched, successors int }
+
+func (s *stats) String() string {
+	return fmt.Sprintf("%d faults, %d operations, %d approvals, %d dispatched, %d asked again", s.faults, s.ops, s.approvals, s.dispatched, s.successors)
+}
+
+// add counts a history and says now and then how far all are.
+func (all *tally) add(h *history) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.histories++
+	all.faults += h.stats.faults
+	all.ops += h.stats.ops
+	all.approvals += h.stats.approvals
+	all.dispatched += h.stats.dispatched
+	all.successors += h.stats.successors
+	if h.Failed() {
+		all.failed++
+	}
+	if all.histories%10 == 0 || all.histories == all.count {
+		fmt.Fprintf(os.Stderr, "chaos: %d of %d histories in %v, %d with violations: %s\n",
+			all.histories, all.count, time.Since(all.begun).Round(time.Second), all.failed, all.String())
+	}
+}
+
+// history is one, from its making to its judgement.
+type history struct {
+	*testing.T
+	seed uint64
+	stats
+
+	dir      string
+	site     *site
+	outside  *outside
+	children []*child
+	db       *store.Redis // past all networks, when all is mended
+	end      ending
+}
+
+var histories atomic.Int64 // begun, for directories that never meet
+
+func (h *history) run() {
+	h.Helper()
+	top := topologies[h.seed%uint64(len(topologies))]
+	h.Logf("%s: CHAOS_SEED=%d CHAOS_HISTORIES=1 go test -run TestChaos ./store/storetest/chaos", top.name, h.seed)
+	h.keep()
+	rng := rand.New(rand.NewPCG(h.seed, 0))
+	h.site, h.outside = build(h.T, top), startOutside(h.T)
+	h.begin(rng)
+	n := &nemesis{T: h.T, site: h.site, children: h.children, rng: rng}
+	n.rage(h.Context(), rageFor)
+	h.stats.faults = n.faults
+	h.settle()
+	h.retire("server")
+	h.judge()
+}
+
+// keep chooses where the history is written, and keeps it if it is a violation.
+func (h *history) keep() {
+	base := os.Getenv("CHAOS_DIR")
+	if base == "" {
+		base = filepath.Join(os.TempDir(), "approvalbot-chaos")
+	}
+	h.dir = filepath.Join(base, fmt.Sprintf("%d-%d-%d", h.seed, os.Getpid(), histories.Add(1)))
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		h.Fatal(err)
+	}
+	h.Cleanup(func() {
+		if h.Failed() {
+			h.Logf("the history is in %s", h.dir)
+		} else {
+			os.RemoveAll(h.dir)
+		}
+	})
+}
+
+// begin starts all processes. Neighbours see different networks.
+func (h *history) begin(rng *rand.Rand) {
+	h.Helper()
+	begun, pool := monotonic(), rng.IntN(2) == 0
+	for i, name := range []string{"server-a", "server-b", "worker-a", "worker-b", "clicker-a", "clicker-b", "requester-a", "requester-b"} {
+		kind, _, _ := strings.Cut(name, "-")
+		owner := name
+		if pool { // workers that share a name are told apart by fences alone
+			owner = "pool"
+		}
+		c := &child{t: h.T, role: role{
+			Kind: kind, Name: name, Seed: h.seed<<8 + uint64(i), //nolint:gosec // a few
+			Store: h.config(h.site.paths[i%2].Addr),
+			World: h.outside.url, Dir: h.dir, Begun: begun, Owner: owner,
+		}}
+		h.children = append(h.children, c)
+		c.start()
+	}
+	for _, c := range h.children {
+		_, _ = bufio.NewReader(c.stdout).ReadString('\n') // it is ready
+	}
+	h.Cleanup(func() {
+		for _, c := range h.children {
+			c.kill()
+		}
+	})
+}
+
+func (h *history) config(addr string) store.Config {
+	c := store.Config{Durability: h.site.durability, Fingerprints: []string{"k"}}
+	c.Redis.Addrs = []string{addr}
+	return c
+}
+
+// ending is what is there when all is quiet.
+type ending struct {
+	approvals map[gate.ID]*gate.Snapshot
+	log       []gate.Entry
+	cards     []drawn
+	ran       []ran
+}
+
+// settle has nothing new asked, and waits until every approval has ended and every
+// card says so. What nobody knows a person settles.
+func (h *history) settle() {
+	h.Helper()
+	h.retire("requester")
+	h.db = open(h.Context(), h.config(h.site.primary.Addr))
+	h.Cleanup(func() { h.db.Close() })
+	g, err := newGate(h.db, nil)
+	if err != nil {
+		h.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(h.Context(), patience)
+	defer cancel()
+	for ctx.Err() == nil && !h.quiet(ctx, g) {
+		pause(ctx, 200*time.Millisecond)
+	}
+	h.retire("worker", "clicker")
+	for ctx.Err() == nil && h.site.keeps() && h.end.cardsAgree() != nil {
+		pause(ctx, 200*time.Millisecond)
+		h.end.cards = h.outside.all()
+	}
+}
+
+// retire ends processes that have nothing more to do.
+func (h *history) retire(kinds ...string) {
+	for _, c := range h.children {
+		if slices.Contains(kinds, c.Kind) {
+			c.rest()
+		}
+	}
+}
+
+// quiet reads everything, and reports whether all has ended.
+func (h *history) quiet(ctx context.Context, g *gate.Gate) bool {
+	h.Helper()
+	h.end = ending{approvals: map[gate.ID]*gate.Snapshot{}, cards: h.outside.all(), ran: h.outside.calls()}
+	all := true
+	for cursor := ""; ; {
+		page, err := h.db.List(ctx, gate.Query{Cursor: cursor, Limit: 500})
+		if err != nil {
+			return false
+		}
+		for i := range page.Rows {
+			s, err := h.db.Get(ctx, page.Rows[i].ID)
+			if err != nil {
+				return false
+			}
+			h.end.approvals[s.ID] = &s
+			if s.State == gate.OutcomeUnknown {
+				_ = g.Settle(ctx, s.ID, person(people[0]).Voter("api"), gate.Failed, "")
+			}
+			all = all && s.State.Final()
+		}
+		if cursor = page.Next; cursor == "" {
+			return all
+		}
+	}
+}

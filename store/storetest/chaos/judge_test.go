@@ -1,0 +1,106 @@
+//go:build linux
+
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/approvalbot/approvalbot/gate"
+)
+
+// judge holds everything against everything. It marks the test as failed for each
+// promise that was broken.
+func (h *history) judge() {
+	h.Helper()
+	ops, err := readAll(h.dir)
+	if err != nil {
+		h.Fatal(err)
+	}
+	for pos := ""; ; {
+		entries, err := h.db.Read(h.Context(), pos, 1000, 0)
+		if err != nil {
+			h.Fatal(err)
+		}
+		if len(entries) == 0 {
+			break
+		}
+		h.end.log = append(h.end.log, entries...)
+		pos = entries[len(entries)-1].Pos
+	}
+	h.count(ops)
+	c := &court{ending: h.end, ops: ops, of: map[gate.ID][]*op{}, keeps: h.site.keeps()}
+	for _, o := range ops {
+		c.of[o.ID] = append(c.of[o.ID], o)
+	}
+	c.sit()
+	for _, v := range c.violations {
+		h.Errorf("violation: %s", v)
+	}
+	if len(c.violations) > 0 {
+		text := strings.Join(c.violations, "\n") + "\n"
+		if err := os.WriteFile(filepath.Join(h.dir, "violations.txt"), []byte(text), 0o600); err != nil {
+			h.Error(err)
+		}
+	}
+	h.Logf("%s", h.stats.String())
+	if h.stats.dispatched == 0 {
+		h.Error("nothing was dispatched: nothing was shown")
+	}
+}
+
+func (h *history) count(ops []*op) {
+	h.stats.ops, h.stats.approvals, h.stats.dispatched = len(ops), len(h.end.approvals), len(h.end.ran)
+	for _, s := range h.end.approvals {
+		if s.Predecessor != "" {
+			h.stats.successors++
+		}
+	}
+}
+
+// court knows all that happened, and says what should not have.
+type court struct {
+	ending
+	ops   []*op
+	of    map[gate.ID][]*op
+	keeps bool // Redis lost nothing that it acknowledged
+
+	violations []string
+}
+
+func (c *court) blame(format string, args ...any) {
+	c.violations = append(c.violations, fmt.Sprintf(format, args...))
+}
+
+func (c *court) sit() {
+	c.atMostOnce()
+	c.asApproved()
+	c.neverDenied()
+	c.refusedSpendsNothing()
+	c.holderDispatches()
+	c.allEnd()
+	c.logFollowsTable()
+	if !c.keeps {
+		return
+	}
+	c.noDecisionIsLost()
+	c.ranAsStored()
+	if err := c.cardsAgree(); err != nil {
+		c.blame("%v", err)
+	}
+	c.linearize()
+}
+
+// atMostOnce: whatever was lost, no approval is dispatched twice.
+func (c *court) atMostOnce() {
+	by := map[gate.ID]ran{}
+	for _, r := range c.ran {
+		if first, twice := by[r.ID]; twice {
+			c.blame("%s was dispatched twice: attempt %s by %s, attempt %s by %s", r.ID, first.Attempt, first.By, r.Attempt, r.By)
+		}
+		by[r.ID] = r
+	}
+}
+

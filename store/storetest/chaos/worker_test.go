@@ -1,0 +1,114 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"time"
+
+	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/gate/secret"
+)
+
+// errand is an approved call that somebody may run, once.
+type errand struct {
+	gate.Snapshot
+	token secret.String
+	owner string
+}
+
+// work pulls what an executor is to run.
+func (p *process) work(ctx context.Context) {
+	var before *errand
+	for ctx.Err() == nil {
+		if before != nil && p.one(10) { // a lease that is over, or was spent
+			p.spend(ctx, before)
+		}
+		e := p.claim(ctx)
+		if e == nil {
+			p.dawdle(ctx, 150*time.Millisecond)
+			continue
+		}
+		p.handle(ctx, e)
+		before = e
+	}
+}
+
+func (p *process) claim(ctx context.Context) *errand {
+	w, err := p.Claim(ctx, ops, p.Owner, unique(), lease)
+	if err != nil || w == nil {
+		return nil
+	}
+	return &errand{Snapshot: w.Snapshot, token: w.Token, owner: p.Owner}
+}
+
+// handle runs a leased call as a good worker does, or gives it back; at times it
+// takes longer than it has.
+func (p *process) handle(ctx context.Context, e *errand) {
+	switch p.draw(12) {
+	case 0:
+		pause(ctx, lease*5/4)
+	case 1:
+		_ = p.Release(ctx, e.owner, e.ID, e.token)
+		return
+	case 2, 3:
+		_, _ = p.Renew(ctx, e.owner, e.ID, e.token, lease, reportIn)
+		fallthrough
+	case 4, 5, 6:
+		p.dawdle(ctx, 200*time.Millisecond)
+	}
+	p.spend(ctx, e)
+}
+
+// spend is one attempt at a call: only a yes of the gate lets it run.
+func (p *process) spend(ctx context.Context, e *errand) {
+	s := gate.Spending{
+		Principal: e.owner, Token: e.token, Attempt: unique(), Call: e.Call, ReportIn: reportIn, NoReport: p.one(12),
+	}
+	if p.one(15) {
+		s.Call.Target = "elsewhere"
+	}
+	digest, err := s.Call.Digest()
+	if err != nil {
+		panic(err) // it was one before
+	}
+	for range 3 { // of the same attempt: the answer may have been lost
+		a := p.consume(ctx, e, &s, digest)
+		if a.Yes {
+			p.dispatch(ctx, e, &s, digest)
+		}
+		if !a.Unknown || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (p *process) consume(ctx context.Context, e *errand, s *gate.Spending, digest gate.Digest) answer {
+	c := call{Do: doConsume, ID: e.ID, Attempt: s.Attempt, Digest: digest.Hex(), Owner: e.owner, Fence: e.Fence, Silent: s.NoReport}
+	return p.rec.do(c, func() answer {
+		r, err := p.Consume(ctx, *s)
+		a := told(err)
+		if err == nil && r.Verdict != gate.Allow {
+			a = answer{Reason: r.Reason}
+		}
+		return a
+	})
+}
+
+// dispatch runs the call, and says how it ended.
+func (p *process) dispatch(ctx context.Context, e *errand, s *gate.Spending, digest gate.Digest) {
+	out := gate.Executed
+	if err := p.world.run(ctx, ran{ID: e.ID, Attempt: s.Attempt, Digest: digest.Hex(), Tool: s.Call.Tool, By: p.Name}); err != nil {
+		out = gate.Failed
+	}
+	if s.NoReport || p.one(12) {
+		return
+	}
+	r := gate.Reporting{Principal: e.owner, ID: e.ID, Token: e.token, Attempt: s.Attempt, Outcome: out}
+	for range 3 {
+		a := p.rec.do(call{Do: doReport, ID: e.ID, Attempt: r.Attempt, Outcome: out}, func() answer { return told(p.Report(ctx, r)) })
+		if !a.Unknown || ctx.Err() != nil {
+			return
+		}
+	}
+}
