@@ -36,6 +36,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/approvalbot/approvalbot/channels"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/store"
 )
@@ -56,7 +57,7 @@ func TestMain(m *testing.M) {
 // How long things take. A history rages and then settles; most of that is waiting
 // for leases and deadlines, so many run at once.
 const (
-	rageFor  = 4 * time.Second
+	rageFor  = 5 * time.Second
 	patience = 2 * time.Minute // for all to settle: far longer than it takes
 )
 
@@ -105,10 +106,11 @@ type tally struct {
 	stats
 }
 
-type stats struct{ faults, ops, approvals, dispatched, successors int }
+type stats struct{ faults, ops, approvals, dispatched, successors, strays int }
 
 func (s *stats) String() string {
-	return fmt.Sprintf("%d faults, %d operations, %d approvals, %d dispatched, %d asked again", s.faults, s.ops, s.approvals, s.dispatched, s.successors)
+	return fmt.Sprintf("%d faults, %d operations, %d approvals, %d dispatched, %d asked again, %d stray cards",
+		s.faults, s.ops, s.approvals, s.dispatched, s.successors, s.strays)
 }
 
 // add counts a history and says now and then how far all are.
@@ -121,6 +123,7 @@ func (all *tally) add(h *history) {
 	all.approvals += h.stats.approvals
 	all.dispatched += h.stats.dispatched
 	all.successors += h.stats.successors
+	all.strays += h.stats.strays
 	if h.Failed() {
 		all.failed++
 	}
@@ -184,7 +187,7 @@ func (h *history) keep() {
 // begin starts all processes. Neighbours see different networks.
 func (h *history) begin(rng *rand.Rand) {
 	h.Helper()
-	begun, pool := monotonic(), rng.IntN(2) == 0
+	begun, pool, mute := monotonic(), rng.IntN(2) == 0, rng.IntN(10) == 0
 	for i, name := range []string{"server-a", "server-b", "worker-a", "worker-b", "clicker-a", "clicker-b", "requester-a", "requester-b"} {
 		kind, _, _ := strings.Cut(name, "-")
 		owner := name
@@ -194,7 +197,7 @@ func (h *history) begin(rng *rand.Rand) {
 		c := &child{t: h.T, role: role{
 			Kind: kind, Name: name, Seed: h.seed<<8 + uint64(i), //nolint:gosec // a few
 			Store: h.config(h.site.paths[i%2].Addr),
-			World: h.outside.url, Dir: h.dir, Begun: begun, Owner: owner,
+			World: h.outside.url, Dir: h.dir, Begun: begun, Owner: owner, Mute: mute,
 		}}
 		h.children = append(h.children, c)
 		c.start()
@@ -220,6 +223,7 @@ type ending struct {
 	approvals map[gate.ID]*gate.Snapshot
 	log       []gate.Entry
 	cards     []drawn
+	unknown   map[channels.Ref]bool // cards that no server knows of
 	ran       []ran
 }
 
@@ -240,10 +244,34 @@ func (h *history) settle() {
 		pause(ctx, 200*time.Millisecond)
 	}
 	h.retire("worker", "clicker")
-	for ctx.Err() == nil && h.site.keeps() && h.end.cardsAgree() != nil {
+	for ctx.Err() == nil && !h.drawn(ctx) {
 		pause(ctx, 200*time.Millisecond)
-		h.end.cards = h.outside.all()
 	}
+	h.end.cards = h.outside.all()
+	h.end.unknown = h.unknown(ctx)
+}
+
+// drawn reports whether the servers have drawn all that is in the log.
+func (h *history) drawn(ctx context.Context) bool {
+	db := h.site.primary.Client()
+	defer db.Close()
+	groups, err := db.XInfoGroups(ctx, "approvalbot:{default}:log").Result()
+	return err == nil && len(groups) == 1 && groups[0].Pending == 0 && groups[0].Lag == 0
+}
+
+// unknown are cards of which no server knows: it was killed, or cut off, between
+// the posting and the writing down.
+func (h *history) unknown(ctx context.Context) map[channels.Ref]bool {
+	h.Helper()
+	all := map[channels.Ref]bool{}
+	for _, c := range h.end.cards {
+		posted, err := h.db.Posted(ctx, c.Approval)
+		if err != nil {
+			h.Fatal(err)
+		}
+		all[c.Ref] = !slices.ContainsFunc(posted, func(p gate.Posted) bool { return p.Place == c.Ref.Place && p.Message == c.Ref.Message })
+	}
+	return all
 }
 
 // retire ends processes that have nothing more to do.

@@ -9,13 +9,18 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// click presses buttons of the cards that stand in the chat, as people do: mostly
-// in good faith, at times twice, of another call, or too late.
+// click presses buttons of the cards that stand in the chat, or of the list of what
+// is pending, as people do: mostly in good faith, at times twice, of another call, or
+// too late.
 func (p *process) click(ctx context.Context) {
 	var presses []gate.Decision
 	for ctx.Err() == nil {
 		p.dawdle(ctx, 60*time.Millisecond)
-		cards, err := p.world.cards(ctx)
+		look := p.pending
+		if p.one(2) {
+			look = p.world.cards
+		}
+		cards, err := look(ctx)
 		if err != nil || len(cards) == 0 {
 			continue
 		}
@@ -37,6 +42,15 @@ func (p *process) click(ctx context.Context) {
 		presses = append(presses, d)
 		p.press(ctx, &d)
 	}
+}
+
+// pending is what a console shows while the chat shows nothing.
+func (p *process) pending(ctx context.Context) (cards []drawn, err error) {
+	page, err := p.store.List(ctx, gate.Query{State: gate.Pending, Limit: 20})
+	for i := range page.Rows {
+		cards = append(cards, drawn{Approval: page.Rows[i].ID, Digest: page.Rows[i].Digest, Approve: true})
+	}
+	return cards, err
 }
 
 func (p *process) voter() gate.Voter { return person(people[p.draw(len(people))]).Voter("api") }

@@ -73,7 +73,7 @@ func (n *nemesis) rage(ctx context.Context, d time.Duration) {
 	}
 	defer n.out.Close()
 	n.begun = time.Now()
-	for at := time.Duration(0); at < d; at += time.Duration(100+n.rng.IntN(400)) * time.Millisecond {
+	for at := time.Duration(0); at < d; at += time.Duration(200+n.rng.IntN(600)) * time.Millisecond {
 		n.wait(ctx, n.begun.Add(at))
 		n.strike()
 	}

@@ -63,7 +63,7 @@ func (p *process) handle(ctx context.Context, e *errand) {
 // spend is one attempt at a call: only a yes of the gate lets it run.
 func (p *process) spend(ctx context.Context, e *errand) {
 	s := gate.Spending{
-		Principal: e.owner, Token: e.token, Attempt: unique(), Call: e.Call, ReportIn: reportIn, NoReport: p.one(12),
+		Principal: e.owner, Token: e.token, Attempt: unique(), Call: e.Call, ReportIn: reportIn, NoReport: p.Mute && p.one(8),
 	}
 	if p.one(15) {
 		s.Call.Target = "elsewhere"
