@@ -4,7 +4,7 @@ GO      ?= go
 LINT     = $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZES  ?= 20000x # tries of each fuzz target
 
-.PHONY: help demo test histories failover vet lint tidy-check bench fuzz tools clean
+.PHONY: help demo test histories failover chaos chaos-breaks vet lint tidy-check bench fuzz tools clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -22,6 +22,12 @@ histories: tools ## long histories of killed clients on a bad network, for a qua
 failover: tools ## what is lost and what is dispatched twice when a primary breaks, measured
 	FAILOVER_TRIALS=$${FAILOVER_TRIALS:-3} FAILOVER_CALLS=$${FAILOVER_CALLS:-3000} \
 		$(GO) test -count 1 -parallel 1 -timeout 1h -v -run '^TestFailOver$$' ./store
+
+chaos: tools ## a thousand histories in which everything breaks; CHAOS_SEED, CHAOS_HISTORIES, CHAOS_PARALLEL
+	CHAOS_HISTORIES=$${CHAOS_HISTORIES:-1000} $(GO) test -count 1 -timeout 12h -run '^TestChaos$$' ./store/storetest/chaos
+
+chaos-breaks: tools ## breaks the gate on purpose, and sees that these histories show it
+	store/storetest/chaos/testdata/breaks.sh
 
 vet: ## go vet
 	$(GO) vet ./...

@@ -66,16 +66,19 @@ func TestChaos(t *testing.T) {
 	seed := uint64(setting(t, "CHAOS_SEED", time.Now().UnixNano()/1e6)) //nolint:gosec // positive
 	count := setting(t, "CHAOS_HISTORIES", int64(len(topologies)))
 	slots := make(chan struct{}, setting(t, "CHAOS_PARALLEL", 4))
-	total := &tally{begun: time.Now(), count: count}
+	total := &tally{begun: time.Now(), count: count, most: time.Duration(setting(t, "CHAOS_SECONDS", 1e6)) * time.Second}
 	for i := range count {
 		seed := seed + uint64(i) //nolint:gosec // positive
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
+			if total.enough() {
+				t.Skip("enough was found, or the time is over")
+			}
 			h := &history{T: t, seed: seed}
+			defer total.add(h)
 			h.run()
-			total.add(h)
 		})
 	}
 }
@@ -99,6 +102,7 @@ func setting(t *testing.T, name string, fallback int64) int64 {
 type tally struct {
 	begun time.Time
 	count int64
+	most  time.Duration // after which no history begins
 
 	mu        sync.Mutex
 	histories int64
@@ -133,6 +137,14 @@ func (all *tally) add(h *history) {
 	}
 }
 
+// enough reports whether no further history is wanted: a violation was found and
+// CHAOS_STOP is set, or the time is over.
+func (all *tally) enough() bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return time.Since(all.begun) > all.most || all.failed > 0 && os.Getenv("CHAOS_STOP") != ""
+}
+
 // history is one, from its making to its judgement.
 type history struct {
 	*testing.T
@@ -151,8 +163,8 @@ var histories atomic.Int64 // begun, for directories that never meet
 
 func (h *history) run() {
 	h.Helper()
-	top := topologies[h.seed%uint64(len(topologies))]
-	h.Logf("%s: CHAOS_SEED=%d CHAOS_HISTORIES=1 go test -run TestChaos ./store/storetest/chaos", top.name, h.seed)
+	top := choose(h.seed)
+	h.Logf("%s: CHAOS_SEED=%d CHAOS_HISTORIES=1 CHAOS_TOPOLOGY=%s go test -run TestChaos ./store/storetest/chaos", top.name, h.seed, os.Getenv("CHAOS_TOPOLOGY"))
 	h.keep()
 	rng := rand.New(rand.NewPCG(h.seed, 0))
 	h.site, h.outside = build(h.T, top), startOutside(h.T)
@@ -244,11 +256,13 @@ func (h *history) settle() {
 		pause(ctx, 200*time.Millisecond)
 	}
 	h.retire("worker", "clicker")
-	for ctx.Err() == nil && !h.drawn(ctx) {
+	for ctx.Err() == nil && h.site.keeps() && !h.drawn(ctx) {
 		pause(ctx, 200*time.Millisecond)
 	}
-	h.end.cards = h.outside.all()
-	h.end.unknown = h.unknown(ctx)
+	if ctx.Err() != nil {
+		h.Errorf("violation: it did not become quiet in %v", patience)
+	}
+	h.end.cards, h.end.unknown = h.outside.all(), h.unknown(h.Context())
 }
 
 // drawn reports whether the servers have drawn all that is in the log.

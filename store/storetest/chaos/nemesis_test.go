@@ -219,7 +219,7 @@ func (n *nemesis) restart() {
 // acknowledged, and for a while some still talk to that one.
 func (n *nemesis) promote(d time.Duration) {
 	s := n.site
-	lag := time.Duration(n.rng.IntN(400)) * time.Millisecond
+	lag := time.Duration(n.rng.IntN(700)) * time.Millisecond
 	split := n.rng.IntN(2) == 0
 	if n.busy(s.primary) || n.busy(s) {
 		return

@@ -24,6 +24,9 @@ func (p *process) request(ctx context.Context) {
 		case <-ctx.Done():
 		case free <- struct{}{}:
 			i := (monotonic()-p.Begun)/int64(jobEvery) - int64(p.draw(4))
+			if p.one(4) {
+				i -= int64(p.draw(30)) // an agent that came back
+			}
 			wg.Go(func() {
 				if i >= 0 {
 					p.ask(ctx, wanted(i))

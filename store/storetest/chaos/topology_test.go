@@ -5,6 +5,7 @@ package chaos
 import (
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -24,9 +25,19 @@ type topology struct {
 
 var topologies = []topology{
 	{name: "alone", durability: store.Strict},
-	{name: "restarts, strict", durability: store.Strict, restarts: true},
-	{name: "restarts, standard", durability: store.Standard, restarts: true},
+	{name: "restarts", durability: store.Strict, restarts: true},
+	{name: "standard", durability: store.Standard, restarts: true},
 	{name: "promotions", durability: store.Strict, replica: true},
+}
+
+// choose takes the topology of a seed, or the one that CHAOS_TOPOLOGY names.
+func choose(seed uint64) topology {
+	for _, t := range topologies {
+		if t.name == os.Getenv("CHAOS_TOPOLOGY") {
+			return t
+		}
+	}
+	return topologies[seed%uint64(len(topologies))]
 }
 
 // keeps reports whether nothing that was acknowledged may be lost.

@@ -43,19 +43,21 @@ func (p *process) claim(ctx context.Context) *errand {
 }
 
 // handle runs a leased call as a good worker does, or gives it back; at times it
-// takes longer than it has.
+// takes longer than it has, or forgets it.
 func (p *process) handle(ctx context.Context, e *errand) {
 	switch p.draw(12) {
-	case 0:
-		pause(ctx, lease*5/4)
-	case 1:
+	case 0, 1:
+		pause(ctx, lease+time.Duration(p.draw(int(lease/2))))
+	case 2:
 		_ = p.Release(ctx, e.owner, e.ID, e.token)
 		return
-	case 2, 3:
+	case 3:
+		return
+	case 4, 5:
 		_, _ = p.Renew(ctx, e.owner, e.ID, e.token, lease, reportIn)
 		fallthrough
-	case 4, 5, 6:
-		p.dawdle(ctx, 200*time.Millisecond)
+	case 6, 7, 8:
+		p.dawdle(ctx, lease/3)
 	}
 	p.spend(ctx, e)
 }
