@@ -17,8 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9/logging"
-
 	"github.com/approvalbot/approvalbot/bot"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
@@ -57,7 +55,6 @@ func play(env string) error {
 	if err := json.Unmarshal([]byte(env), &r); err != nil {
 		return err
 	}
-	logging.Disable()
 	ctx, stop := context.WithCancel(context.Background()) //nolint:forbidigo // the root of this process
 	defer stop()
 	go func() {
@@ -112,7 +109,7 @@ func newProcess(r *role, db *store.Redis, f io.Writer) (*process, error) {
 	log := slog.New(slog.DiscardHandler)
 	p := &process{
 		role: *r, store: believing{db, r.Jump}, rec: &recorder{w: f}, world: &world{url: r.World}, log: log,
-		hub: bot.NewHub(db, log), rng: mathrand.New(mathrand.NewPCG(r.Seed, uint64(r.Life))), //nolint:gosec // it counts up from 0
+		hub: bot.NewHub(db, log), rng: mathrand.New(mathrand.NewPCG(r.Seed, uint64(r.Life))),
 	}
 	var err error
 	p.Gate, err = newGate(p.store, p.hub)
