@@ -83,7 +83,7 @@ func (h *history) begin(rng *rand.Rand) {
 		}
 		c := &child{t: h.T, role: role{
 			Kind: kind, Name: name, Seed: h.seed<<8 + uint64(i),
-			Store: h.config(h.site.paths[i%2].Addr),
+			Store: h.site.config(i),
 			World: h.outside.url, Dir: h.dir, Begun: begun, Owner: owner, Mute: mute,
 		}}
 		h.children = append(h.children, c)
@@ -97,12 +97,6 @@ func (h *history) begin(rng *rand.Rand) {
 			c.kill()
 		}
 	})
-}
-
-func (h *history) config(addr string) store.Config {
-	c := store.Config{Durability: h.site.durability, Fingerprints: []string{"k"}}
-	c.Redis.Addrs = []string{addr}
-	return c
 }
 
 // ending is what is there when all is quiet.
@@ -119,7 +113,7 @@ type ending struct {
 func (h *history) settle() {
 	h.Helper()
 	h.retire("requester")
-	h.db = open(h.Context(), h.config(h.site.primary.Addr))
+	h.db = open(h.Context(), h.site.direct())
 	h.Cleanup(func() { h.db.Close() })
 	g, err := newGate(h.db, nil)
 	if err != nil {

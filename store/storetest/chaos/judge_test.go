@@ -31,7 +31,7 @@ func (h *history) judge() {
 		pos = entries[len(entries)-1].Pos
 	}
 	h.count(ops)
-	c := newCourt(ops, h.end, h.site.keeps())
+	c := newCourt(ops, h.end, &h.site.topology)
 	c.sit()
 	for _, v := range c.violations {
 		h.Errorf("violation: %s", v)
@@ -58,16 +58,17 @@ func (h *history) count(ops []*op) {
 // court knows all that happened, and says what should not have.
 type court struct {
 	ending
-	ops   []*op
-	of    map[gate.ID][]*op
-	keeps bool // Redis lost nothing that it acknowledged
+	ops      []*op
+	of       map[gate.ID][]*op
+	keeps    bool // Redis lost nothing that it acknowledged
+	confirms bool // nor any decision or dispatch
 
 	violations []string
 	strays     int
 }
 
-func newCourt(ops []*op, end ending, keeps bool) *court {
-	c := &court{ending: end, ops: ops, of: map[gate.ID][]*op{}, keeps: keeps}
+func newCourt(ops []*op, end ending, top *topology) *court {
+	c := &court{ending: end, ops: ops, of: map[gate.ID][]*op{}, keeps: top.keeps(), confirms: top.confirms()}
 	for _, o := range ops {
 		c.of[o.ID] = append(c.of[o.ID], o)
 	}
@@ -86,11 +87,14 @@ func (c *court) sit() {
 	c.holderDispatches()
 	c.allEnd()
 	c.logFollowsTable()
+	if c.confirms {
+		c.noDecisionIsLost()
+		c.noDispatchIsLost()
+	}
 	if !c.keeps {
 		return
 	}
-	c.noDecisionIsLost()
-	c.ranAsStored()
+	c.storedAsRan()
 	c.cardsAgree()
 	c.linearize()
 }

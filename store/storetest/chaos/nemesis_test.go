@@ -44,8 +44,10 @@ type fault struct {
 }
 
 func always(*site) bool     { return true }
+func alone(s *site) bool    { return s.group == nil }
 func restarts(s *site) bool { return s.restarts }
 func promotes(s *site) bool { return s.replica }
+func elects(s *site) bool   { return s.group != nil }
 
 var faults = []fault{
 	{"a process is killed", 6, always, func(n *nemesis, _ time.Duration) { n.kill() }},
@@ -58,10 +60,13 @@ var faults = []fault{
 	{"a network refuses", 1, always, func(n *nemesis, d time.Duration) { n.network(d, redistest.Faults{Refuse: true}); n.path().Cut() }},
 	{"replies are lost, and connections with them", 4, always, func(n *nemesis, d time.Duration) { n.lose(d, redistest.Hangup) }},
 	{"replies are lost silently", 3, always, func(n *nemesis, d time.Duration) { n.lose(d, redistest.Silence) }},
-	{"Redis hangs", 1, always, (*nemesis).hang},
-	{"the clock of Redis steps back", 1, always, func(n *nemesis, d time.Duration) { n.stepBack(d) }},
+	{"Redis hangs", 1, alone, (*nemesis).hang},
+	{"the clock of Redis steps back", 1, alone, func(n *nemesis, d time.Duration) { n.stepBack(d) }},
 	{"Redis is killed", 4, restarts, func(n *nemesis, _ time.Duration) { n.restart() }},
 	{"a replica is promoted", 4, promotes, (*nemesis).promote},
+	{"the primary dies", 3, elects, (*nemesis).die},
+	{"the primary is cut off", 3, elects, (*nemesis).isolate},
+	{"Sentinels promote a replica", 3, elects, func(n *nemesis, _ time.Duration) { n.elect() }},
 }
 
 // rage breaks things for d, then mends everything.
@@ -246,4 +251,35 @@ func (n *nemesis) rejoin(old, next *redistest.Server) {
 	n.site.links[old].Set(redistest.Faults{})
 	n.site.follow(old, next)
 	n.say("  the old primary follows the new one")
+}
+
+// die kills the primary for longer than Sentinels wait.
+func (n *nemesis) die(d time.Duration) {
+	p := n.site.group.Primary()
+	if p == nil || n.busy(n.site.group) {
+		return
+	}
+	p.Kill()
+	n.later(n.site.group, downAfter+d, p.Start)
+}
+
+// isolate cuts the primary off from Sentinels, replicas and clients, for longer than
+// Sentinels wait: who was connected to it may go on with the old one for a while.
+func (n *nemesis) isolate(d time.Duration) {
+	p := n.site.group.Primary()
+	if p == nil || n.busy(n.site.group) || n.busy(p.Proxy) {
+		return
+	}
+	p.Proxy.Set(redistest.Faults{Hole: true})
+	heal := func() { p.Proxy.Set(redistest.Faults{}) }
+	n.later(n.site.group, downAfter+d, heal)
+	n.later(p.Proxy, downAfter+d, heal)
+}
+
+// elect asks for a promotion in good order, if one is possible now.
+func (n *nemesis) elect() {
+	db := n.site.group.Sentinels[n.rng.IntN(3)].Client()
+	defer db.Close()
+	err := db.Do(n.Context(), "SENTINEL", "FAILOVER", redistest.Master).Err()
+	n.say(fmt.Sprint("  ", err))
 }

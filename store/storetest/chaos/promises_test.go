@@ -78,11 +78,14 @@ func (c *court) holderDispatches() {
 	}
 	for _, o := range c.ops {
 		s := c.approvals[o.ID]
-		if o.Do == doConsume && o.Yes && s != nil && s.Attempt == o.Attempt && s.Fence != o.Fence {
+		if o.Do == doConsume && o.Yes && s != nil && s.Attempt == o.Attempt && s.Fence != o.Fence && o.Fence != noFence {
 			c.blame("%s was dispatched under fence %d, but leased under %d: %s", s.ID, o.Fence, s.Fence, o)
 		}
 	}
 }
+
+// noFence is of whoever could not learn the fence of its lease.
+const noFence = -1
 
 // allEnd: nothing is left behind.
 func (c *court) allEnd() {
@@ -131,7 +134,7 @@ func (c *court) noDecisionIsLost() {
 			return v.Voter.Person == o.Person && (v.Nonce == o.Nonce || c.decided(s.ID, o.Person, v.Nonce))
 		})
 		if !kept {
-			c.blame("a decision was lost: %s", o)
+			c.blame("a decision was lost: %s%s", o, c.story(o.ID))
 		}
 	}
 }
@@ -141,18 +144,23 @@ func (c *court) decided(id gate.ID, person, nonce string) bool {
 	return slices.ContainsFunc(c.of[id], func(o *op) bool { return o.Do == doDecide && o.Person == person && o.Nonce == nonce })
 }
 
-// ranAsStored: what was run is stored as run, what is stored as reported was run, and
-// ended as it was reported.
-func (c *court) ranAsStored() {
-	by := map[string]bool{}
+// noDispatchIsLost: what was run is stored as run.
+func (c *court) noDispatchIsLost() {
 	for _, r := range c.ran {
-		by[r.Attempt] = true
 		if s := c.approvals[r.ID]; s == nil || s.Attempt != r.Attempt {
 			c.blame("%s was run for attempt %s, which is not stored:%s", r.ID, r.Attempt, c.story(r.ID))
 		}
 	}
+}
+
+// storedAsRan: what is stored as reported was run, and ended as it was reported.
+func (c *court) storedAsRan() {
+	by := map[string]bool{}
+	for _, r := range c.ran {
+		by[r.Attempt] = true
+	}
 	for id, s := range c.approvals {
-		if s.Attempt != "" && s.Outcome == "" && s.SettledBy == "" && !by[s.Attempt] {
+		if s.State == gate.Executed && s.Outcome == "" && s.SettledBy == "" && !by[s.Attempt] {
 			c.blame("%s is %s, but was never run:%s", id, s.State, c.story(id))
 		}
 	}

@@ -85,7 +85,7 @@ func (p *process) ask(ctx context.Context, r gate.Request) {
 		p.forge(ctx, got.Approval)
 	}
 	if got.Token.Set() {
-		p.spend(ctx, &errand{Snapshot: *got.Approval, token: got.Token, owner: hermes})
+		p.spend(ctx, &errand{gate.Work{Snapshot: *got.Approval, Token: got.Token}, hermes})
 	}
 }
 

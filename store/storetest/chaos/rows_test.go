@@ -191,7 +191,7 @@ func (r *row) court() *court {
 			r.log[i].N = int64(i + 1)
 		}
 	}
-	c := newCourt(r.ops, ending{approvals: map[gate.ID]*gate.Snapshot{"a": s}, log: r.log}, r.keeps)
+	c := newCourt(r.ops, ending{approvals: map[gate.ID]*gate.Snapshot{"a": s}, log: r.log}, &topology{replica: !r.keeps})
 	for _, run := range r.ran {
 		run.At = at
 		c.ran = append(c.ran, run)

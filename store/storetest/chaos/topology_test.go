@@ -9,10 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/approvalbot/approvalbot/store"
-	"github.com/approvalbot/approvalbot/store/redistest"
 )
 
 // topology is how the Redis of a history is built, and what it promises.
@@ -21,6 +19,8 @@ type topology struct {
 	durability store.Durability
 	restarts   bool // it is killed and comes back with what is on its disk
 	replica    bool // which is promoted; writes of the old primary are lost
+	waits      int  // replicas that confirm
+	sentinels  bool // they promote
 }
 
 var topologies = []topology{
@@ -28,6 +28,8 @@ var topologies = []topology{
 	{name: "restarts", durability: store.Strict, restarts: true},
 	{name: "standard", durability: store.Standard, restarts: true},
 	{name: "promotions", durability: store.Strict, replica: true},
+	{name: "confirmed", durability: store.Strict, replica: true, waits: 1},
+	{name: "sentinels", durability: store.Strict, sentinels: true},
 }
 
 // choose takes the topology of a seed, or the one that CHAOS_TOPOLOGY names.
@@ -41,55 +43,10 @@ func choose(seed uint64) topology {
 }
 
 // keeps reports whether nothing that was acknowledged may be lost.
-func (t *topology) keeps() bool { return !t.replica }
+func (t *topology) keeps() bool { return !t.replica && !t.sentinels }
 
-// site is the Redis of one history and the two ways to it. All processes on one
-// way see the same network.
-type site struct {
-	topology
-	t       *testing.T
-	primary *redistest.Server
-	spare   *redistest.Server // follows the primary; nil if there is none
-	links   map[*redistest.Server]*redistest.Proxy
-	levers  []*lever
-	paths   []*redistest.Proxy
-}
-
-func build(t *testing.T, top topology) *site {
-	t.Helper()
-	s := &site{topology: top, t: t, links: map[*redistest.Server]*redistest.Proxy{}}
-	switch {
-	case top.replica:
-		setup := redistest.Setup{Args: []string{"--repl-diskless-sync-delay", "0", "--repl-timeout", "60"}}
-		s.primary, s.spare = redistest.StartTCP(t, setup), redistest.StartTCP(t, setup)
-		for _, n := range []*redistest.Server{s.primary, s.spare} {
-			s.links[n] = redistest.StartProxy(t, n.Addr)
-		}
-		s.follow(s.spare, s.primary)
-	case top.durability == store.Standard:
-		s.primary = redistest.Start(t, "--appendfsync", "always")
-	default:
-		s.primary = redistest.Start(t)
-	}
-	for range 2 {
-		l := startLever(t, s.primary.Addr)
-		s.levers = append(s.levers, l)
-		s.paths = append(s.paths, redistest.StartProxy(t, l.addr))
-	}
-	return s
-}
-
-// follow makes one server the replica of another and waits until it is in step.
-func (s *site) follow(replica, of *redistest.Server) {
-	host, port, _ := net.SplitHostPort(s.links[of].Addr)
-	replica.Do("REPLICAOF", host, port)
-	for end := time.Now().Add(patience); time.Now().Before(end); pause(s.t.Context(), 10*time.Millisecond) {
-		if text, _ := replica.Do("INFO", "replication").(string); strings.Contains(text, "master_link_status:up") {
-			return
-		}
-	}
-	s.t.Fatal("a replica did not get in step")
-}
+// confirms reports whether at least no decision and no dispatch may be.
+func (t *topology) confirms() bool { return t.keeps() || t.waits > 0 }
 
 // lever is a way to one of several servers. Moving it cuts every connection.
 type lever struct {

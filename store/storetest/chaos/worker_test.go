@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/approvalbot/approvalbot/gate"
-	"github.com/approvalbot/approvalbot/gate/secret"
 )
 
 // errand is an approved call that somebody may run, once.
 type errand struct {
-	gate.Snapshot
-	token secret.String
+	gate.Work
 	owner string
 }
 
@@ -39,7 +37,7 @@ func (p *process) claim(ctx context.Context) *errand {
 	if err != nil || w == nil {
 		return nil
 	}
-	return &errand{Snapshot: w.Snapshot, token: w.Token, owner: p.Owner}
+	return &errand{*w, p.Owner}
 }
 
 // handle runs a leased call as a good worker does, or gives it back; at times it
@@ -49,12 +47,12 @@ func (p *process) handle(ctx context.Context, e *errand) {
 	case 0, 1:
 		pause(ctx, lease+time.Duration(p.draw(int(lease/2))))
 	case 2:
-		_ = p.Release(ctx, e.owner, e.ID, e.token)
+		_ = p.Release(ctx, &e.Work)
 		return
 	case 3:
 		return
 	case 4, 5:
-		_, _ = p.Renew(ctx, e.owner, e.ID, e.token, lease, reportIn)
+		_, _ = p.Renew(ctx, &e.Work, lease, reportIn)
 		fallthrough
 	case 6, 7, 8:
 		p.dawdle(ctx, lease/3)
@@ -65,7 +63,7 @@ func (p *process) handle(ctx context.Context, e *errand) {
 // spend is one attempt at a call: only a yes of the gate lets it run.
 func (p *process) spend(ctx context.Context, e *errand) {
 	s := gate.Spending{
-		Principal: e.owner, Token: e.token, Attempt: unique(), Call: e.Call, ReportIn: reportIn, NoReport: p.Mute && p.one(8),
+		Principal: e.owner, Token: e.Token, Attempt: unique(), Call: e.Call, ReportIn: reportIn, NoReport: p.Mute && p.one(8),
 	}
 	if p.one(15) {
 		s.Call.Target = "elsewhere"
@@ -88,13 +86,16 @@ func (p *process) spend(ctx context.Context, e *errand) {
 func (p *process) consume(ctx context.Context, e *errand, s *gate.Spending, digest gate.Digest) answer {
 	c := call{Do: doConsume, ID: e.ID, Attempt: s.Attempt, Digest: digest.Hex(), Owner: e.owner, Fence: e.Fence, Silent: s.NoReport}
 	return p.rec.do(c, func() answer {
-		r, err := p.Consume(ctx, *s)
-		a := told(err)
-		if err == nil && r.Verdict != gate.Allow {
-			a = answer{Reason: r.Reason}
-		}
-		return a
+		return ruled(p.Consume(ctx, *s))
 	})
+}
+
+// ruled says what a ruling means for who would run the call.
+func ruled(r gate.Ruling, err error) answer {
+	if err == nil && r.Verdict != gate.Allow {
+		return answer{Reason: r.Reason}
+	}
+	return told(err)
 }
 
 // dispatch runs the call, and says how it ended.
@@ -106,7 +107,7 @@ func (p *process) dispatch(ctx context.Context, e *errand, s *gate.Spending, dig
 	if s.NoReport || p.one(12) {
 		return
 	}
-	r := gate.Reporting{Principal: e.owner, ID: e.ID, Token: e.token, Attempt: s.Attempt, Outcome: out}
+	r := gate.Reporting{Principal: e.owner, ID: e.ID, Token: e.Token, Attempt: s.Attempt, Outcome: out}
 	for range 3 {
 		a := p.rec.do(call{Do: doReport, ID: e.ID, Attempt: r.Attempt, Outcome: out}, func() answer { return told(p.Report(ctx, r)) })
 		if !a.Unknown || ctx.Err() != nil {
