@@ -57,7 +57,7 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	seed := uint64(setting(t, "CHAOS_SEED", time.Now().UnixNano()/1e6))
 	count := setting(t, "CHAOS_HISTORIES", int64(len(topologies)))
-	slots := make(chan struct{}, setting(t, "CHAOS_PARALLEL", 4))
+	slots := make(chan struct{}, setting(t, "CHAOS_PARALLEL", int64(len(topologies))))
 	total := &tally{begun: time.Now(), count: count, most: time.Duration(setting(t, "CHAOS_SECONDS", 1e6)) * time.Second}
 	t.Cleanup(func() {
 		if total.histories > 0 && total.dispatched == 0 {

@@ -45,7 +45,7 @@ func (h *history) run() {
 	h.site, h.outside = build(h.T, top), startOutside(h.T)
 	h.begin(rng)
 	n := &nemesis{T: h.T, site: h.site, children: h.children, rng: rng}
-	n.rage(h.Context(), rageFor)
+	n.rage(h.Context(), func() bool { return len(h.outside.calls()) >= 15 })
 	h.stats.faults = n.faults
 	h.settle()
 	h.retire("server")

@@ -69,8 +69,9 @@ var faults = []fault{
 	{"Sentinels promote a replica", 3, elects, func(n *nemesis, _ time.Duration) { n.elect() }},
 }
 
-// rage breaks things for d, then mends everything.
-func (n *nemesis) rage(ctx context.Context, d time.Duration) {
+// rage breaks things for a while, and on a slow machine until something has
+// happened meanwhile; then it mends everything.
+func (n *nemesis) rage(ctx context.Context, enough func() bool) {
 	n.Helper()
 	var err error
 	if n.out, err = os.Create(filepath.Join(n.children[0].Dir, "faults.txt")); err != nil {
@@ -78,11 +79,12 @@ func (n *nemesis) rage(ctx context.Context, d time.Duration) {
 	}
 	defer n.out.Close()
 	n.begun = time.Now()
-	for at := time.Duration(0); at < d; at += time.Duration(200+n.rng.IntN(600)) * time.Millisecond {
+	at := time.Duration(0)
+	for ; at < rageFor || at < 4*rageFor && !enough(); at += time.Duration(200+n.rng.IntN(600)) * time.Millisecond {
 		n.wait(ctx, n.begun.Add(at))
 		n.strike()
 	}
-	n.wait(ctx, n.begun.Add(d))
+	n.wait(ctx, n.begun.Add(at))
 	for len(n.broken) > 0 {
 		n.wait(ctx, n.broken[0].at.Add(1))
 	}

@@ -24,8 +24,8 @@ func consumeOf(attempt string) call {
 	return call{Do: doConsume, ID: "a", Digest: "d", Attempt: attempt, Owner: "w", Fence: 1}
 }
 
-func reported(attempt string) *op {
-	return yes(call{Do: doReport, ID: "a", Attempt: attempt, Outcome: gate.Executed}, answer{})
+func reported() *op {
+	return yes(call{Do: doReport, ID: "a", Attempt: "x", Outcome: gate.Executed}, answer{})
 }
 
 func yes(c call, a answer) *op { a.Yes = true; return &op{call: c, answer: a} }
@@ -65,22 +65,22 @@ func TestCourt(t *testing.T) {
 	once := []ran{{ID: "a", Attempt: "x", Digest: "d", Tool: "one_1", By: "worker"}}
 	for name, r := range map[string]row{
 		"all is well": {
-			ops: []*op{approved(), consumed("x"), reported("x")}, ran: once, ends: gate.Executed, attempt: "x", keeps: true, log: run1(),
+			ops: []*op{approved(), consumed("x"), reported()}, ran: once, ends: gate.Executed, attempt: "x", keeps: true, log: run1(),
 			card: &drawn{Approval: "a", Rev: 5},
 		},
 		"it is run twice": {
-			ops: []*op{approved(), consumed("x"), reported("x")}, ran: append(once, ran{ID: "a", Attempt: "y", Digest: "d", Tool: "one_1"}),
+			ops: []*op{approved(), consumed("x"), reported()}, ran: append(once, ran{ID: "a", Attempt: "y", Digest: "d", Tool: "one_1"}),
 			ends: gate.Executed, attempt: "x", log: run1(), violates: "dispatched twice",
 		},
 		"nobody approved it": {
-			ops: []*op{consumed("x"), reported("x")}, ran: once, ends: gate.Executed, attempt: "x", log: run1(), violates: "with 0 of 1 approvals",
+			ops: []*op{consumed("x"), reported()}, ran: once, ends: gate.Executed, attempt: "x", log: run1(), violates: "with 0 of 1 approvals",
 		},
 		"another call was approved": {
-			ops: []*op{approved(), consumed("x"), reported("x")}, ran: []ran{{ID: "a", Attempt: "x", Digest: "e", Tool: "one_1"}},
+			ops: []*op{approved(), consumed("x"), reported()}, ran: []ran{{ID: "a", Attempt: "x", Digest: "e", Tool: "one_1"}},
 			ends: gate.Executed, attempt: "x", log: run1(), violates: "with 0 of 1 approvals",
 		},
 		"one of two approved it": {
-			ops: []*op{approved(), consumed("x"), reported("x")}, ran: []ran{{ID: "a", Attempt: "x", Digest: "d", Tool: "two_1"}},
+			ops: []*op{approved(), consumed("x"), reported()}, ran: []ran{{ID: "a", Attempt: "x", Digest: "d", Tool: "two_1"}},
 			ends: gate.Executed, attempt: "x", log: run1(), violates: "with 1 of 2 approvals",
 		},
 		"it is run, and was denied": {
@@ -88,7 +88,7 @@ func TestCourt(t *testing.T) {
 			log: run1(), violates: "and denied",
 		},
 		"a refusal spends it": {
-			ops: []*op{approved(), no(consumeOf("x")), reported("x")}, ran: once, ends: gate.Executed, attempt: "x", log: run1(),
+			ops: []*op{approved(), no(consumeOf("x")), reported()}, ran: once, ends: gate.Executed, attempt: "x", log: run1(),
 			violates: "which was refused",
 		},
 		"a forged consume is taken": {
@@ -124,7 +124,7 @@ func TestCourt(t *testing.T) {
 			log: append(run1()[:2:2], entry(gate.EventLapsed, gate.Approved, gate.Lapsed, "")),
 		},
 		"a report is lost": {
-			ops: []*op{approved(), consumed("x"), reported("x")}, ran: once, ends: gate.Failed, attempt: "x", keeps: true,
+			ops: []*op{approved(), consumed("x"), reported()}, ran: once, ends: gate.Failed, attempt: "x", keeps: true,
 			log:      append(run1()[:4:4], entry(gate.EventReported, gate.Executing, gate.Failed, "")),
 			violates: "a report was lost",
 		},
@@ -132,15 +132,15 @@ func TestCourt(t *testing.T) {
 			ops: []*op{approved(), consumed("x")}, ends: gate.Executed, attempt: "x", keeps: true, log: run1(), violates: "was never run",
 		},
 		"a card says what was long ago": {
-			ops: []*op{approved(), consumed("x"), reported("x")}, ran: once, ends: gate.Executed, attempt: "x", keeps: true, log: run1(),
+			ops: []*op{approved(), consumed("x"), reported()}, ran: once, ends: gate.Executed, attempt: "x", keeps: true, log: run1(),
 			card: &drawn{Approval: "a", Rev: 2}, violates: "at revision 5",
 		},
 		"a card has buttons in the end": {
-			ops: []*op{approved(), consumed("x"), reported("x")}, ran: once, ends: gate.Executed, attempt: "x", keeps: true, log: run1(),
+			ops: []*op{approved(), consumed("x"), reported()}, ran: once, ends: gate.Executed, attempt: "x", keeps: true, log: run1(),
 			card: &drawn{Approval: "a", Rev: 5, Live: true}, violates: "at revision 5",
 		},
 		"two attempts are told to run": {
-			ops: []*op{approved(), consumed("x"), consumed("y"), reported("x")}, ran: once, ends: gate.Executed, attempt: "x", keeps: true,
+			ops: []*op{approved(), consumed("x"), consumed("y"), reported()}, ran: once, ends: gate.Executed, attempt: "x", keeps: true,
 			log: run1(), violates: "no order",
 		},
 		"it expires, though it was approved": {
@@ -149,10 +149,10 @@ func TestCourt(t *testing.T) {
 			violates: "no order",
 		},
 		"what got no answer has happened": {
-			ops: []*op{approved(), silence(consumeOf("x")), reported("x")}, ran: once, ends: gate.Executed, attempt: "x", keeps: true, log: run1(),
+			ops: []*op{approved(), silence(consumeOf("x")), reported()}, ran: once, ends: gate.Executed, attempt: "x", keeps: true, log: run1(),
 		},
 		"what got no answer has not happened": {
-			ops: []*op{approved(), silence(consumeOf("y")), consumed("x"), reported("x")}, ran: once, ends: gate.Executed, attempt: "x",
+			ops: []*op{approved(), silence(consumeOf("y")), consumed("x"), reported()}, ran: once, ends: gate.Executed, attempt: "x",
 			keeps: true, log: run1(),
 		},
 	} {
