@@ -68,14 +68,14 @@ func TestWhatIsNotConfirmedDoesNotSucceed(t *testing.T) {
 	untilConfirmed(t, func() error { return other.RevokeGrant(t.Context(), "grt_0", "ann") })
 	replicas[1].Freeze()
 	unconfirmed("Vote", approve(t, s, b))
-	unconfirmed("Consume", consumeOnly(t, s, a, "first"))
-	unconfirmed("the same attempt", consumeOnly(t, s, a, "first"))
-	unconfirmed("the same attempt by another process", consumeOnly(t, other, a, "first"))
+	unconfirmed("Consume", consume(t, s, a, "first"))
+	unconfirmed("the same attempt", consume(t, s, a, "first"))
+	unconfirmed("the same attempt by another process", consume(t, other, a, "first"))
 	unconfirmed("the same vote", approve(t, s, b))
 	unconfirmed("EndSession", s.EndSession(t.Context(), "hermes", "s", "ann"))
 	primary.Do("SCRIPT", "FLUSH")
-	unconfirmed("the same attempt on a new server", consumeOnly(t, s, a, "first"))
-	if err := consumeOnly(t, s, a, "second"); gate.ReasonOf(err) != gate.ReasonSpent {
+	unconfirmed("the same attempt on a new server", consume(t, s, a, "first"))
+	if err := consume(t, s, a, "second"); gate.ReasonOf(err) != gate.ReasonSpent {
 		t.Errorf("another attempt = %v, want spent", err)
 	}
 	c := pendingNow(t, s)
@@ -83,9 +83,9 @@ func TestWhatIsNotConfirmedDoesNotSucceed(t *testing.T) {
 		t.Errorf("Withdraw = %v", err)
 	}
 	replicas[1].Thaw()
-	untilConfirmed(t, func() error { return consumeOnly(t, s, a, "first") })
+	untilConfirmed(t, func() error { return consume(t, s, a, "first") })
 	untilConfirmed(t, func() error { return approve(t, s, b) })
-	if err := consumeOnly(t, s, a, "second"); gate.ReasonOf(err) != gate.ReasonSpent {
+	if err := consume(t, s, a, "second"); gate.ReasonOf(err) != gate.ReasonSpent {
 		t.Errorf("another attempt = %v, want spent", err)
 	}
 	checkOnce(t, s)
@@ -102,7 +102,7 @@ func TestABatchIsConfirmedOnce(t *testing.T) {
 		untilConfirmed(t, func() error { return approve(t, s, a) })
 		all = append(all, read(t, s, a.ID))
 	}
-	untilConfirmed(t, func() error { return consumeOnly(t, s, all[2], "another") })
+	untilConfirmed(t, func() error { return consume(t, s, all[2], "another") })
 	w := watcher{make(chan int, 10)}
 	s.db.(*redis.Client).AddHook(w)
 	replicas[0].Freeze()
@@ -110,7 +110,7 @@ func TestABatchIsConfirmedOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, a := range all {
 		wg.Go(func() {
-			err := consumeOnly(t, s, a, "attempt")
+			err := consume(t, s, a, "attempt")
 			if i < 2 && !errors.Is(err, errUnconfirmed) || i == 2 && gate.ReasonOf(err) != gate.ReasonSpent {
 				t.Errorf("Consume of %d = %v", i, err)
 			}
@@ -208,6 +208,6 @@ func TestALostConfirmationIsAskedForAgain(t *testing.T) {
 	untilConfirmed(t, func() error { return approve(t, s, a) })
 	a = read(t, s, a.ID)
 	p.Proxy.LoseNext(redistest.Hangup)
-	untilConfirmed(t, func() error { return consumeOnly(t, s, a, "first") })
+	untilConfirmed(t, func() error { return consume(t, s, a, "first") })
 	checkOnce(t, s)
 }
