@@ -51,7 +51,7 @@ func file(t testing.TB, content string, mode os.FileMode) string {
 // soon bounds what a test waits for; nothing waits that long unless it is broken.
 func soon(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

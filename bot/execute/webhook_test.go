@@ -242,24 +242,26 @@ func TestTimeIsUp(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		retry   bool
-		timeout string
-		stop    func(*testing.T) (context.Context, context.CancelFunc)
+		timeout string // of one request
+		all     time.Duration
+		stop    bool // once the request has arrived
 		text    string
 	}{
-		"of one request": {false, "50ms", func(t *testing.T) (context.Context, context.CancelFunc) { return soon(t), func() {} }, "it may have taken effect: no answer: it took too long"},
-		"of all": {true, "1m", func(t *testing.T) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(t.Context(), 200*time.Millisecond)
-		}, "it may have taken effect: no answer: the time was up"},
-		"of the server": {true, "1m", func(t *testing.T) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(100*time.Millisecond, cancel)
-			return ctx, cancel
-		}, "it may have taken effect: no answer: this server was stopped"},
+		"of one request": {false, "50ms", time.Minute, false, "it may have taken effect: no answer: it took too long"},
+		"of all":         {true, "1m", time.Second, false, "it may have taken effect: no answer: the time was up"},
+		"of the server":  {true, "1m", time.Minute, true, "it may have taken effect: no answer: this server was stopped"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), tt.all)
+			defer cancel()
 			over := make(chan struct{})
-			r := receive(t, func(http.ResponseWriter, *http.Request, int) { <-over })
+			r := receive(t, func(http.ResponseWriter, *http.Request, int) {
+				if tt.stop {
+					cancel()
+				}
+				<-over
+			})
 			t.Cleanup(func() { close(over) })
 			j := job(t)
 			j.Retry = tt.retry
@@ -267,8 +269,6 @@ func TestTimeIsUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := tt.stop(t)
-			defer cancel()
 			wants(t, d.Run(ctx), "", tt.text)
 		})
 	}
