@@ -24,6 +24,7 @@ type Store interface {
 	Replicas
 	Cards
 	Presses
+	Deliveries
 	Log
 }
 
@@ -325,7 +326,7 @@ type Pulse struct {
 }
 
 // Log is the one stream that every move writes: the audit trail, the wake-up of
-// waiters and the outbox of cards are its three readers.
+// waiters, the outbox of cards and that of deliveries are its readers.
 type Log interface {
 	// Note appends an entry that moves nothing, such as a refusal.
 	Note(ctx context.Context, e Entry) error

@@ -29,6 +29,9 @@ import (
 //	replicas   hash    replica -> "<ms> <policy>"
 //	followers  hash    replica -> when it last followed the log for cards
 //	confirmed  string  written for WAIT alone, see confirm.go
+//	told       string  position up to which the log was read for deliveries
+//	owed       zset    deliveries by when their next try is due
+//	dead       zset    deliveries that were given up, by when
 //
 // Of one approval:
 //
@@ -42,6 +45,7 @@ import (
 //	                   said; sb: who settled an unknown outcome
 //	c:<id>     hash    "<place> <message>" of a card -> JSON of it
 //	cw:<id>    string  who draws its cards, expires
+//	cb:<id>    hash    delivery to its callback -> "<state> <tries>", expires
 //
 // Of others, named by a hash (see fingerprint):
 //
@@ -59,6 +63,8 @@ import (
 //	                   them, expires
 //	o:<hash>   string  what must not happen twice -> the call that was the first,
 //	                   expires
+//	d:<id>     hash    delivery: js what it is, st state, tr tries, of approval if
+//	                   it goes to its callback; expires when it is over
 //
 // Fields of a row; times are ms of the clock of Redis, flags 1 or absent:
 //

@@ -9,7 +9,7 @@ import (
 
 // maxLua is how much Lua there may be, blank lines aside: it is what a reviewer
 // must read to believe the store.
-const maxLua = 745
+const maxLua = 800
 
 func TestScriptsSayWhatTheyDoAndStaySmall(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ type New func(t *testing.T) *Store
 // Run checks all of the contract that needs no fail-over.
 func Run(t *testing.T, n New) {
 	t.Helper()
-	run(t, n, opening, voting, dispatching, leasing, unknowns, standing, reading, ageing, cards)
+	run(t, n, opening, voting, dispatching, leasing, unknowns, standing, reading, ageing, cards, deliveries)
 	t.Run("every state takes exactly the events of the table", func(t *testing.T) {
 		t.Parallel()
 		testEveryMove(t, n)
