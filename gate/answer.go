@@ -70,6 +70,7 @@ func (g *Gate) replace(ctx context.Context, s *Snapshot, how Event, why Reason) 
 func (g *Gate) reopening(s *Snapshot) (Opening, bool) {
 	c := &check{policy: g.policy.Load(), Request: Request{
 		Call: s.Call, Requester: s.Requester, Origin: s.Origin, Intent: s.Intent, Mode: s.Approval.Mode,
+		Callback: s.Callback,
 	}, digest: s.Digest}
 	c.facts = Facts{Call: &c.Call, Requester: &c.Requester, Now: s.Now}
 	if c.rule = c.policy.Discretionary(); !s.Discretionary {

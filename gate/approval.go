@@ -160,6 +160,7 @@ type Subject struct {
 	Intent        string       // the agent's own words, untrusted
 	Executor      string       // of a staged call: RequesterRuns or the name of an executor
 	Discretionary bool         // opened by the agent's own judgement: ends at approved, authorises nothing
+	Callback      string       // address that is told what becomes of it; empty: none. Nothing signs it: where it may lead its key says, whenever it is used
 }
 
 // Approval is one held call and everything that has happened to it.

@@ -37,6 +37,7 @@ type Request struct {
 	Mode      Mode          // may ask for Deferred, nothing else
 	Key       string        // idempotency key
 	Join      bool          // an open approval of the same call will do
+	Callback  string        // address that is told what becomes of an approval that this opens
 	Token     secret.String // spend it
 	Attempt   string        // with Token: 32 hex digits, fresh per dispatch
 	NoReport  bool          // the caller cannot report the outcome
@@ -269,6 +270,7 @@ func opening(c *check) Opening {
 		Subject: Subject{
 			Call: c.Call, Digest: c.digest, Rule: r.Name, Version: r.Version,
 			Requester: c.Requester, Origin: c.Origin, Intent: c.Intent, Executor: r.Executor,
+			Callback: c.Callback,
 		},
 		Mode: c.mode, ExpiresIn: r.ExpiresIn, InlineFor: r.InlineFor, InlineDeny: r.InlineThen == FallbackDeny,
 		Key: c.Key, Join: c.Join, Cap: maxPending,

@@ -27,6 +27,7 @@ type head struct {
 	Intent        string            `json:"intent,omitempty"`
 	Executor      string            `json:"executor"`
 	Discretionary bool              `json:"discretionary,omitempty"`
+	Callback      string            `json:"callback,omitempty"`
 }
 
 // maxHead bounds what one approval takes up besides its arguments.
@@ -36,12 +37,13 @@ func encodeHead(op string, s *gate.Subject) ([]byte, error) {
 	b, err := json.Marshal(head{
 		Server: s.Call.Server, Tool: s.Call.Tool, Target: s.Call.Target, Rule: s.Rule, Version: s.Version,
 		Requester: s.Requester, Origin: s.Origin, Intent: s.Intent, Executor: s.Executor, Discretionary: s.Discretionary,
+		Callback: s.Callback,
 	})
 	if err != nil {
 		return nil, &gate.Error{Op: op, Err: err}
 	}
 	if len(b) > maxHead {
-		return nil, invalid(op, "the call's names, requester and intent are larger than 16 KiB together")
+		return nil, invalid(op, "the call's names, requester, intent and callback are larger than 16 KiB together")
 	}
 	return b, nil
 }
@@ -177,7 +179,7 @@ func approval(id gate.ID, f row, headJSON string, words reply) (gate.Approval, e
 		Subject: gate.Subject{
 			Call:   gate.Call{Server: h.Server, Tool: h.Tool, Target: h.Target},
 			Digest: digest, Rule: h.Rule, Version: h.Version, Requester: h.Requester, Origin: h.Origin,
-			Intent: h.Intent, Executor: h.Executor, Discretionary: h.Discretionary,
+			Intent: h.Intent, Executor: h.Executor, Discretionary: h.Discretionary, Callback: h.Callback,
 		},
 		Mode: gate.Mode(f["md"]), State: gate.State(f["st"]), Rev: f.int("rv"),
 		Created: f.time("cr"), InlineUntil: f.time("iu"), Expires: f.time("xp"), RunBy: f.time("rb"),

@@ -113,6 +113,7 @@ func (k *kit) question(change ...func(*gate.Opening)) gate.Opening {
 			Origin:    gate.Conversation{Place: "slack:C0PROD", Thread: "17.3"},
 			Intent:    "the pod hangs \u202e and must go",
 			Executor:  gate.RequesterRuns,
+			Callback:  "https://ci.example.com/hooks/7",
 		},
 		Mode: gate.Deferred, ExpiresIn: time.Hour,
 	}
