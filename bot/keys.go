@@ -26,6 +26,8 @@ type KeyConfig struct {
 	Queues        []string `yaml:"queues"`        // of workers: the executors whose calls they may run
 	HashFile      string   `yaml:"hash_file"`     // holds the SHA-256 of the key in hex
 	Hash          string   `yaml:"-"`             // instead of HashFile, where there is no file
+
+	Callbacks *CallbackConfig `yaml:"callbacks"` // of agents; nil: it may name none
 }
 
 // Claims that an agent's key may be allowed to make.
@@ -41,6 +43,8 @@ type Key struct {
 	person, origin bool // may say on whose behalf, may say where the call came from
 	places         []gate.Glob
 	queues         []string
+	prefixes       []callback // of addresses that are called back
+	callbacks      CallbackConfig
 }
 
 // Keys are the known API keys. They never change while the process runs.
@@ -92,6 +96,7 @@ func (k *Keys) add(path string, c KeyConfig) (problems []gate.Problem) {
 	key.readRoles(c, bad)
 	key.readClaims(c, bad)
 	key.readQueues(c, bad)
+	key.readCallbacks(c.Callbacks, bad)
 	hash, err := c.hash()
 	switch other := k.byHash[hash]; {
 	case err != nil:

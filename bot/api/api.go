@@ -35,6 +35,9 @@ type Config struct {
 	Notices func(context.Context) []string // which chats are out; nil: there is none
 	Queues  map[string]time.Duration       // executors that workers run, and how long one of their calls may take
 
+	// Callbacks says how far the messages to an approval's callback are; nil: nobody knows.
+	Callbacks func(context.Context, gate.ID) (gate.Callbacks, error)
+
 	MaxParked int        // callers held at once by this replica; 0 means 20,000
 	PerKey    rate.Limit // requests a second of one API key; 0 means 50
 	Burst     int        // of one API key; 0 means 100

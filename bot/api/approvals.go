@@ -36,7 +36,7 @@ func (a *API) get(ctx context.Context, c *caller, in *getInput) (*waited[wire.Ap
 			if err != nil {
 				return nil, err
 			}
-			return a.found(v, known.etag, "")
+			return a.found(ctx, v, known.etag, "")
 		})
 		if held {
 			return nil, nil
@@ -47,16 +47,33 @@ func (a *API) get(ctx context.Context, c *caller, in *getInput) (*waited[wire.Ap
 	if err != nil {
 		return nil, err
 	}
-	return a.found(v, in.IfNoneMatch, busy)
+	return a.found(ctx, v, in.IfNoneMatch, busy)
 }
 
 // found is the answer about an approval, unless it is known already.
-func (a *API) found(v *gate.View, known, busy string) (*waited[wire.ApprovalAnswer], error) {
+func (a *API) found(ctx context.Context, v *gate.View, known, busy string) (*waited[wire.ApprovalAnswer], error) {
 	tag := etag(v.ID, v.Rev)
 	if tag == known {
 		return nil, unchanged(tag)
 	}
-	return &waited[wire.ApprovalAnswer]{RetryAfter: busy, ETag: tag, Body: a.whole(v)}, nil
+	out := &waited[wire.ApprovalAnswer]{RetryAfter: busy, ETag: tag, Body: a.whole(v)}
+	out.Body.Callback = a.callback(ctx, &v.Approval)
+	return out, nil
+}
+
+// callback says whether an approval's callback has heard. It is a courtesy: what
+// cannot be read now is left out.
+func (a *API) callback(ctx context.Context, p *gate.Approval) *wire.Callback {
+	if p.Callback == "" || a.Callbacks == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
+	defer cancel()
+	c, err := a.Callbacks(ctx, p.ID)
+	if err != nil || c.State == "" {
+		return nil
+	}
+	return &wire.Callback{State: string(c.State), Tries: c.Tries}
 }
 
 // known is what a caller knows that waits for news.

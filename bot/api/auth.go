@@ -89,3 +89,12 @@ func (a *API) claim(key *bot.Key, r gate.Requester, origin gate.Conversation) (g
 	}
 	return claimed, err
 }
+
+// calledBack refuses a callback that is not the key's to name, audited likewise.
+func (a *API) calledBack(key *bot.Key, address string) error {
+	err := key.MayCallBack(address)
+	if err != nil {
+		a.Gate.Refused(key.Principal, gate.PublicText(err))
+	}
+	return err
+}

@@ -108,9 +108,12 @@ func (a *API) request(c *caller, in wire.CheckRequest) (gate.Request, error) {
 	}
 	origin := place(in.Origin)
 	who, err := a.claim(c.Key, requesterOf(in.Requester, in.Origin), origin)
+	if err == nil {
+		err = a.calledBack(c.Key, in.Callback)
+	}
 	return gate.Request{
 		Call: call, Requester: who, Origin: origin, Intent: in.Intent, Mode: gate.Mode(in.Mode),
-		Key: in.IdempotencyKey, Join: in.Join,
+		Key: in.IdempotencyKey, Join: in.Join, Callback: in.Callback,
 		Token: secret.New(in.Token), Attempt: in.AttemptID, NoReport: in.WillReport != nil && !*in.WillReport,
 	}, err
 }
@@ -165,7 +168,7 @@ func (a *API) propose(ctx context.Context, c *caller, in *proposeInput) (*waited
 func (a *API) proposal(ctx context.Context, c *caller, in wire.ProposeRequest) (*gate.Ruling, error) {
 	r, err := a.request(c, wire.CheckRequest{
 		Call: in.Call, Requester: in.Requester, Origin: in.Origin, Intent: in.Intent, Mode: in.Mode,
-		IdempotencyKey: in.IdempotencyKey, Join: in.Join,
+		IdempotencyKey: in.IdempotencyKey, Join: in.Join, Callback: in.Callback,
 	})
 	if err != nil {
 		return nil, err

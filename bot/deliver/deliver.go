@@ -30,7 +30,7 @@ type Approvals interface {
 type Config struct {
 	Store     Store
 	Gate      Approvals
-	Hooks     *Hooks
+	Hooks     *Hooks                                        // nil: none
 	Callbacks func(key, url string) (webhook.Config, error) // how an agent's callback is sent, or why it is not
 	Log       *slog.Logger
 }
@@ -55,6 +55,9 @@ type Outbox struct {
 // Open makes an outbox, and sees to it that whatever happens from now on is owed.
 func Open(ctx context.Context, c Config) (*Outbox, error) {
 	o := &Outbox{Config: c, lanes: map[string]*lane{}, wake: make(chan struct{}, 1), dial: newSender, every: takeEvery}
+	if c.Hooks == nil {
+		o.Hooks = &Hooks{}
+	}
 	tail, err := c.Store.Tail(ctx)
 	if err != nil {
 		return nil, err

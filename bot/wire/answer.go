@@ -63,6 +63,15 @@ type Approval struct {
 	Predecessor string `json:"predecessor,omitempty" doc:"It asks in place of."`
 	Rerun       bool   `json:"rerun,omitempty" doc:"The predecessor was started, and nobody knows how that ended: this may already have run."`
 	Refused     string `json:"refused_before,omitempty" doc:"For approvers: the same call was denied as this one, within the week before."`
+
+	Callback *Callback `json:"callback,omitempty" doc:"Whether the callback has heard what became of it; of one approval alone."`
+}
+
+// Callback is how far the messages to an approval's callback are: of the worst of
+// them.
+type Callback struct {
+	State string `json:"state" enum:"delivered,waiting,dead" doc:"waiting for the next try; dead: given up."`
+	Tries int    `json:"tries"`
 }
 
 // ShownCall is a call as the viewer may see it.

@@ -38,6 +38,7 @@ type CheckRequest struct {
 	Mode           string    `json:"mode,omitempty" enum:"deferred" doc:"A caller may only ask not to wait."`
 	IdempotencyKey string    `json:"idempotency_key,omitempty" maxLength:"256" doc:"The same key and call get the same approval. Kept until 7 days after it is final."`
 	Join           bool      `json:"join,omitempty" doc:"Without a key: an open or approved approval of the same requester, session and call will do."`
+	Callback       string    `json:"callback,omitempty" maxLength:"2000" doc:"Address under a prefix of the API key, which is told what becomes of an approval that this opens."`
 	Token          string    `json:"token,omitempty" maxLength:"512" doc:"Spends the approval it belongs to; then no later rung is tried."`
 	AttemptID      string    `json:"attempt_id,omitempty" maxLength:"32" doc:"With a token: 32 lower-case hex digits, fresh for each dispatch."`
 	WillReport     *bool     `json:"will_report,omitempty" doc:"With a token: whether the outcome will be reported; true if not said."`
@@ -52,6 +53,7 @@ type ProposeRequest struct {
 	Mode           string    `json:"mode,omitempty" enum:"deferred"`
 	IdempotencyKey string    `json:"idempotency_key,omitempty" maxLength:"256"`
 	Join           bool      `json:"join,omitempty"`
+	Callback       string    `json:"callback,omitempty" maxLength:"2000" doc:"As of a check."`
 }
 
 // ConsumeRequest spends a token.

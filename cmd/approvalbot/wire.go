@@ -124,8 +124,12 @@ func assemble(ctx context.Context, cfg *config.Loaded, st opened, replica string
 	if err != nil {
 		return nil, err
 	}
+	outbox, err := newOutbox(ctx, cfg, st, g, log)
+	if err != nil {
+		return nil, err
+	}
 	runners, queues := executors(cfg, g, hub, replica, log)
-	web := api.New(api.Config{Gate: g, Keys: cfg.APIKeys, Log: st, Hub: hub, Out: log, Notices: chats.notices, Queues: queues})
+	web := api.New(api.Config{Gate: g, Keys: cfg.APIKeys, Log: st, Hub: hub, Out: log, Notices: chats.notices, Queues: queues, Callbacks: st.Callbacks})
 	pages, err := console.New(console.Config{
 		Inbox: g, Grants: g, Wake: hub, Seal: cfg.Keyring, PublicURL: cfg.PublicURL, Notices: chats.notices, Demo: demo, Log: log,
 		Login: login(cfg.APIKeys), Holder: holder(cfg.APIKeys),
@@ -141,6 +145,7 @@ func assemble(ctx context.Context, cfg *config.Loaded, st opened, replica string
 			{"hub", forever(hub.Run)},
 			{"gate", forever(func(ctx context.Context) { g.Run(ctx, replica) })},
 			{"reaper", forever(reaper.Run)},
+			{"outbox", forever(outbox.Run)},
 			{"durability", func(ctx context.Context) error { return recheck(ctx, st, log) }},
 		}, append(runners, chats.parts...)...),
 	}, nil

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/approvalbot/approvalbot/bot"
+	"github.com/approvalbot/approvalbot/bot/deliver"
+	"github.com/approvalbot/approvalbot/bot/webhook"
 	"github.com/approvalbot/approvalbot/gate"
 	"github.com/approvalbot/approvalbot/gate/secret"
 	"github.com/approvalbot/approvalbot/store"
@@ -36,6 +38,7 @@ func (c *checker) check() {
 	keys, problems := bot.NewKeys(c.loaded.Keys)
 	c.add(false, problems)
 	c.loaded.APIKeys = keys
+	c.outside()
 	chats := c.chats()
 	executors := c.executors()
 	c.queues(c.loaded.Keys)
@@ -46,6 +49,36 @@ func (c *checker) check() {
 		c.homeless(policy)
 	}
 	c.loaded.Policy = policy
+}
+
+// outside checks who outside is told what happens: hooks, and the callbacks of agents.
+func (c *checker) outside() {
+	hooks, problems := deliver.NewHooks(c.loaded.Hooks)
+	c.add(false, problems)
+	c.loaded.Receivers = hooks
+	for i, k := range c.loaded.Keys {
+		if k.Callbacks == nil {
+			continue
+		}
+		for j, prefix := range k.Callbacks.Prefixes {
+			c.callbacks(fmt.Sprintf("keys[%d].callbacks.", i), j, CallbackTo(*k.Callbacks, prefix))
+		}
+	}
+}
+
+func (c *checker) callbacks(path string, prefix int, to webhook.Config) {
+	problems := deliver.CheckCallbacks(to)
+	for i := range problems {
+		if problems[i].Path == "url" {
+			problems[i].Path = fmt.Sprintf("prefixes[%d]", prefix)
+		}
+	}
+	c.add(false, below(path, problems))
+}
+
+// CallbackTo is how an agent's callbacks are sent to an address.
+func CallbackTo(c bot.CallbackConfig, address string) webhook.Config {
+	return webhook.Config{URL: address, SecretFile: c.SecretFile, AllowCIDRs: c.AllowCIDRs}
 }
 
 // result sorts the problems by line.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/approvalbot/approvalbot/bot"
+	"github.com/approvalbot/approvalbot/bot/deliver"
 	"github.com/approvalbot/approvalbot/channels/mattermost"
 	"github.com/approvalbot/approvalbot/channels/slack"
 	"github.com/approvalbot/approvalbot/gate"
@@ -39,6 +40,7 @@ type Config struct {
 	People         []gate.PersonConfig  `yaml:"people"`
 	Keys           []bot.KeyConfig      `yaml:"keys"`
 	Executors      map[string]Executor  `yaml:"executors"` // by name: who runs staged calls
+	Hooks          []deliver.HookConfig `yaml:"hooks"`     // who outside is told what happens
 	Approvals      *gate.PolicyConfig   `yaml:"approvals"` // nil: nothing is gated
 }
 
@@ -87,6 +89,8 @@ type Loaded struct {
 	Keyring *gate.Keyring // nil without a server key
 	Runners map[string]Runner
 	DataDir string // of an embedded store, also if the file chooses none
+
+	Receivers *deliver.Hooks // of Hooks
 
 	Slack      *slack.Slack           // nil without one
 	Mattermost *mattermost.Mattermost // nil without one

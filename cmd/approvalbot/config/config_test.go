@@ -48,7 +48,7 @@ func hash(n int) string { return fmt.Sprintf("%064x\n", n) }
 func read(t testing.TB, src string, env map[string]string) (*Loaded, string) {
 	t.Helper()
 	dir := folder(t, map[string]string{
-		"c.yaml": src, "ann.sha256": hash(1), "bo.sha256": hash(2), "empty": " \n", "short.key": "short", "bot": "xoxb-2", "mm": mattermostToken,
+		"c.yaml": src, "ann.sha256": hash(1), "bo.sha256": hash(2), "empty": " \n", "short.key": "short", "whsec": hookSecret, "bot": "xoxb-2", "mm": mattermostToken,
 		"server.key": strings.Repeat("k", 32) + "\n", "next.key": strings.Repeat("n", 32),
 	})
 	loaded, problems := Load(filepath.Join(dir, "c.yaml"), func(name string) string { return env[name] })
@@ -286,7 +286,8 @@ func TestTheExampleIsWholeAndRight(t *testing.T) {
 		"secrets/builder.sha256": hash(4), "secrets/mcp-token": "x", "secrets/server.key": key, "secrets/next-server.key": "next" + key, "secrets/redis-password": "x",
 		"secrets/slack-bot-token": "xoxb-x", "secrets/slack-app-token": "xapp-x",
 		"secrets/mattermost-token": mattermostToken, "secrets/mattermost-command-token": mattermostToken,
-		"tls/ca.pem": root(t), "tls/client.pem": "x", "tls/client.key": "x",
+		"secrets/callback-secret": hookSecret, "secrets/hook-secret": hookSecret, "secrets/hook-secret-before": hookSecret,
+		"tls/ca.pem": authority(t), "tls/client.pem": "x", "tls/client.key": "x",
 		"secrets/hermes.sha256": hash(1), "secrets/ann-cli.sha256": hash(2), "secrets/bo-cli.sha256": hash(3),
 	})
 	loaded, problems := Load(filepath.Join(dir, "c.yaml"), os.Getenv)
@@ -329,14 +330,6 @@ func TestDataOfAnEmbeddedStoreLiesBesideTheFile(t *testing.T) {
 			t.Errorf("%s: data in %s, %+v; want %s", text, loaded.DataDir, loaded.Store.Embedded, want)
 		}
 	}
-}
-
-// root is a certificate to trust.
-func root(t *testing.T) string {
-	t.Helper()
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
 // keysOf lists every key of the file, however deep.
