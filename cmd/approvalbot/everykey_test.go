@@ -25,7 +25,7 @@ type keyRow struct {
 // A new key fails here until a row shows what it does.
 func TestEveryKeyOfTheConfigChangesBehaviour(t *testing.T) {
 	t.Parallel()
-	rows := slices.Concat(serverRows, storeRows, peopleRows, policyRows, ruleRows, chatRows, mattermostRows, executorRows)
+	rows := slices.Concat(serverRows, storeRows, peopleRows, policyRows, ruleRows, chatRows, mattermostRows, executorRows, hookRows)
 	var shown []string
 	for _, row := range rows {
 		shown = append(shown, row.key)

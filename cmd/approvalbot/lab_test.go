@@ -34,6 +34,8 @@ type lab struct {
 
 	mattermost *mattermosttest.Server
 	front      string // where Mattermost reaches the server
+
+	hook *mailroom
 }
 
 func newLab(t *testing.T, text string) *lab {
@@ -61,6 +63,10 @@ func newLab(t *testing.T, text string) *lab {
 	if strings.Contains(text, "mcp: {") {
 		text = l.mcpServers(text)
 	}
+	if strings.Contains(text, "{hook}") {
+		l.hook = newMailroom(t)
+		text = strings.ReplaceAll(text, "{hook}", l.hook.URL)
+	}
 	secrets := map[string]string{
 		"MM": mattermosttest.BotToken, "OTHERMM": "k1other0000000000000000000", "MMCOMMAND": mmCommand,
 		"BOT": slacktest.BotToken, "APP": slacktest.AppToken, "SIGNING": slacktest.SigningSecret, "OTHERBOT": "xoxb-other",
@@ -73,6 +79,8 @@ func newLab(t *testing.T, text string) *lab {
 	}
 	l.write("other.key", strings.Repeat("0", gate.MinServerKey))
 	l.write("password", "hunter2")
+	l.write("whsec-a", whsec("a"))
+	l.write("whsec-b", whsec("b"))
 	l.write("approvalbot.yaml", strings.ReplaceAll(text, "@people", people))
 	cfg, problems := config.Load(l.path("approvalbot.yaml"), func(name string) string {
 		return cmp.Or(secrets[name], "a secret from the environment: "+name)

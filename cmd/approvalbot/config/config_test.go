@@ -2,10 +2,8 @@ package config
 
 import (
 	"bytes"
-	"encoding/pem"
 	"flag"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
