@@ -113,8 +113,8 @@ type session struct {
 	end  func() // after the connection was closed; nil: nothing
 }
 
-// connect shakes hands. A server may ask nothing of this client: nobody is there to
-// answer. What a call that waits for such an answer would do is not run twice either.
+// connect shakes hands. A server may ask nothing of this client, because nobody is
+// there to answer; and the SDK must not send a call again with what it was asked for.
 func connect(ctx context.Context, over mcp.Transport) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "approvalbot", Version: "1"}, &mcp.ClientOptions{
 		Capabilities:   &mcp.ClientCapabilities{},
@@ -141,8 +141,8 @@ func openLocal(ctx context.Context, argv, env []string) (*session, error) {
 	}
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	cmd, _ := program(life, argv)
-	said := &tail{most: maxErrors}
-	cmd.Env, cmd.Dir, cmd.Stderr = env, "/", said
+	errs := &tail{most: maxErrors}
+	cmd.Env, cmd.Dir, cmd.Stderr = env, "/", errs
 	pipes, err := start(cmd)
 	if err != nil {
 		kill()
@@ -152,7 +152,7 @@ func openLocal(ctx context.Context, argv, env []string) (*session, error) {
 	if s.ClientSession, err = connect(ctx, pipes); err != nil {
 		_ = pipes.Writer.Close()
 		s.end()
-		return nil, fmt.Errorf("%w; it said: %s", err, said.or(&head{}))
+		return nil, fmt.Errorf("%w; it said: %s", err, errs.or(&head{}))
 	}
 	return s, nil
 }

@@ -255,6 +255,7 @@ func TestAToolWhoseAnswerIsLost(t *testing.T) {
 		"a proxy lost it":                   {status(502), "", "it may have taken effect"},
 		"500":                               {status(500), "", "it may have taken effect"},
 		"nobody may":                        {status(401), gate.Failed, "answered 401 Unauthorized"},
+		"a redirect":                        {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusTemporaryRedirect) }, gate.Failed, "answered 307"},
 		"the session is gone":               {status(404), gate.Failed, "answered 404 Not Found"},
 		"a code that the SDK would make up": {answers(`"error":{"code":-32005,"message":"x"}`), "", "it may have taken effect"},
 		"a very long answer":                {answers(`"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 15<<20) + `"}]}`), gate.Executed, "xxx"},

@@ -57,7 +57,8 @@ func (c *toolCall) without(ctx context.Context, err error) Result {
 	case c.session.wire.unsent():
 		return failed("not sent: " + reason(ctx, err))
 	case c.session.wire.refused():
-		return failed(fmt.Sprintf("answered %d %s", c.session.wire.status.Load(), http.StatusText(int(c.session.wire.status.Load()))))
+		status := int(c.session.wire.status.Load())
+		return failed(fmt.Sprintf("answered %d %s", status, http.StatusText(status)))
 	}
 	return unknown("no answer: " + reason(ctx, err))
 }

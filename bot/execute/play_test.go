@@ -39,7 +39,7 @@ func play(part string) int {
 	case "die":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "sleep":
-		_ = syscall.Pause()
+		forever()
 	case "family":
 		family(rest)
 	case "mcp":
@@ -87,7 +87,12 @@ func child(how string) {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	fmt.Fprint(os.Stderr, ".")
-	for {
-		_ = syscall.Pause()
-	}
+	forever()
+}
+
+// forever waits for a signal that nobody sends.
+func forever() {
+	never := make(chan os.Signal, 1)
+	signal.Notify(never, syscall.SIGUSR1)
+	<-never
 }

@@ -60,5 +60,8 @@ func (w *wire) listen() {
 // unsent reports whether nothing has left, which is only known of HTTP.
 func (w *wire) unsent() bool { return w != nil && !w.sent.Load() }
 
-// refused reports whether the last message was answered with 4xx.
-func (w *wire) refused() bool { return w != nil && w.status.Load()/100 == 4 }
+// refused reports whether the last message was answered with 4xx, or with a redirect,
+// which is not followed.
+func (w *wire) refused() bool {
+	return w != nil && (w.status.Load()/100 == 3 || w.status.Load()/100 == 4)
+}

@@ -70,8 +70,8 @@ func transport(g guard, roots *x509.CertPool) *http.Transport {
 // URL returns the address.
 func (p *Peer) URL() string { return p.url.String() }
 
-// Client returns a client for this peer alone. through, if not nil, wraps its
-// transport.
+// Client returns a client to call this peer with, and nobody else: whether it may go
+// without TLS was decided for this address. through, if not nil, wraps its transport.
 func (p *Peer) Client(through func(http.RoundTripper) http.RoundTripper) *http.Client {
 	c := &http.Client{
 		Transport:     p.transport,
