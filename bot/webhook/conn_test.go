@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,6 +162,31 @@ func TestAConnectionIsUsedAgainForAMoment(t *testing.T) {
 		}
 	}
 	if conns, requests := r.seen(); conns != 1 || requests != 20 {
+		t.Errorf("%d connections for %d requests", conns, requests)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	r := receive(t, (*httptest.Server).Start, nil)
+	e := endpoint(t, config(t, r.URL))
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() {
+			for range 5 {
+				c, err := e.Connect(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := c.Send(t.Context(), message); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if conns, requests := r.seen(); requests != 150 || conns > 150 {
 		t.Errorf("%d connections for %d requests", conns, requests)
 	}
 }
