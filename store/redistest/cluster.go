@@ -166,12 +166,14 @@ func (g *Cluster) Synced(primary *Server) (replica *Server) {
 }
 
 // FailOver promotes a replica of the owner of a key that has all the owner has,
-// and returns it. The others are not asked: they agree to one fail-over of a node
-// in twice DownAfter.
+// and returns it when the old owner follows it. The others are not asked: they
+// agree to one fail-over of a node in twice DownAfter.
 func (g *Cluster) FailOver(key string) *Server {
 	g.t.Helper()
 	old := g.Owner(key)
-	g.Synced(old).Do("CLUSTER", "FAILOVER", "TAKEOVER")
+	p := g.Synced(old)
+	p.Do("CLUSTER", "FAILOVER", "TAKEOVER")
+	p.followedBy(old)
 	return g.Promoted(key, old)
 }
 

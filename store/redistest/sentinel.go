@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Master is the name that Sentinels have for the primary.
@@ -171,17 +169,25 @@ func (s *Server) isPrimary(ctx context.Context) bool {
 	return err == nil && len(role) > 0 && role[0] == "master"
 }
 
-// FailOver has the Sentinels promote a replica in good order, and returns it.
-func (g *Sentinel) FailOver() *Server {
+// FailOver has the Sentinels promote a replica in good order, and returns it when
+// the old primary follows it. They give up one that takes more than 10 seconds.
+func (g *Sentinel) FailOver() (p *Server) {
 	g.t.Helper()
 	old := g.Primary()
 	db := g.Sentinels[0].Client()
 	defer db.Close()
-	eventually(g.t, "a Sentinel can fail over", func(ctx context.Context) bool {
-		err := db.Do(ctx, "SENTINEL", "FAILOVER", Master).Err()
-		return err == nil || redis.HasErrorPrefix(err, "INPROG")
+	var again time.Time
+	eventually(g.t, "the Sentinels promote a replica", func(ctx context.Context) bool {
+		if p = g.Primary(); p != nil && p != old && p.isPrimary(ctx) {
+			return true
+		}
+		if time.Now().After(again) && db.Do(ctx, "SENTINEL", "FAILOVER", Master).Err() == nil {
+			again = time.Now().Add(20 * time.Second)
+		}
+		return false
 	})
-	return g.Promoted(old)
+	p.followedBy(old)
+	return p
 }
 
 // Others are the nodes but for one.

@@ -217,6 +217,12 @@ func (s *Server) follows(primary *Server) bool {
 	return s.info("replication", "master_port") == port && s.info("replication", "master_link_status") == "up"
 }
 
+// followedBy waits until another is a replica of this node.
+func (s *Server) followedBy(other *Server) {
+	s.t.Helper()
+	eventually(s.t, "the old primary follows the new one", func(context.Context) bool { return other.follows(s) })
+}
+
 // announced is where others find the server: at its proxy, if it has one.
 func (s *Server) announced() string {
 	if s.Proxy != nil {
@@ -237,7 +243,7 @@ func (s *Server) log() string {
 
 // patience is how long a test waits for what must come: far longer than any
 // machine needs.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // eventually asks until the answer is yes.
 func eventually(t testing.TB, what string, ask func(context.Context) bool) {
