@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 
@@ -43,12 +44,21 @@ func fit(m wire.Message) ([]byte, error) {
 		func() { m.Data.Now.AgentText = "" },
 	} {
 		cut()
-		body, err := json.Marshal(m)
+		body, err := encode(m)
 		if err != nil || len(body) < maxBody {
 			return body, err
 		}
 	}
 	return nil, errTooLong
+}
+
+// encode writes < > & as they are: no page shows this, and each would be six bytes.
+func encode(m wire.Message) ([]byte, error) {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	err := out.Encode(m)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
 }
 
 // stamp writes a moment of the store's clock; empty for none.
