@@ -195,10 +195,8 @@ func (c *court) wrong(card *drawn) string {
 	switch {
 	case s == nil:
 		return "there is no such approval"
-	case s.Successor != "":
-		return fmt.Sprintf("%s asks in its place", s.Successor)
 	case card.Rev != s.Rev || card.Live:
-		return fmt.Sprintf("it is %s at revision %d", s.State, s.Rev)
+		return fmt.Sprintf("it is %s at revision %d, successor %q", s.State, s.Rev, s.Successor)
 	}
 	return ""
 }
