@@ -107,11 +107,11 @@ type tally struct {
 	stats
 }
 
-type stats struct{ faults, ops, approvals, dispatched, successors, strays int }
+type stats struct{ faults, ops, approvals, dispatched, successors, forgiven int }
 
 func (s *stats) String() string {
-	return fmt.Sprintf("%d faults, %d operations, %d approvals, %d dispatched, %d asked again, %d stray cards",
-		s.faults, s.ops, s.approvals, s.dispatched, s.successors, s.strays)
+	return fmt.Sprintf("%d faults, %d operations, %d approvals, %d dispatched, %d asked again, %d of the known faults",
+		s.faults, s.ops, s.approvals, s.dispatched, s.successors, s.forgiven)
 }
 
 // add counts a history and says now and then how far all are.
@@ -124,7 +124,7 @@ func (all *tally) add(h *history) {
 	all.approvals += h.stats.approvals
 	all.dispatched += h.stats.dispatched
 	all.successors += h.stats.successors
-	all.strays += h.stats.strays
+	all.forgiven += h.stats.forgiven
 	if h.Failed() {
 		all.failed++
 	}

@@ -55,14 +55,20 @@ func (p *process) pending(ctx context.Context) (cards []drawn, err error) {
 
 func (p *process) voter() gate.Voter { return person(people[p.draw(len(people))]).Voter("api") }
 
+// press presses, and once more if nobody knows what became of it.
 func (p *process) press(ctx context.Context, d *gate.Decision) {
 	c := call{Do: doDecide, ID: d.ID, Digest: d.Digest.Hex(), Person: d.Voter.Person, Choice: d.Choice, Nonce: d.Nonce}
-	p.rec.do(c, func() answer {
-		t, err := p.Decide(ctx, *d)
-		a := told(err)
-		a.State = t.Approval.State
-		return a
-	})
+	for range 2 {
+		told := p.rec.do(c, func() answer {
+			t, err := p.Decide(ctx, *d)
+			a := told(err)
+			a.State = t.Approval.State
+			return a
+		})
+		if !told.Unknown || ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // mend settles an outcome that nobody knows, or has the call asked again.

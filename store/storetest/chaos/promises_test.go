@@ -4,7 +4,6 @@ package chaos
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -123,7 +122,8 @@ func (c *court) logFollowsTable() {
 }
 
 // noDecisionIsLost: what somebody was told is recorded is there in the end, unless
-// they have decided otherwise since.
+// they have decided otherwise since. It is known that a press which replicas did not
+// confirm is called recorded when it comes again.
 func (c *court) noDecisionIsLost() {
 	for _, o := range c.ops {
 		if o.Do != doDecide || !o.Yes {
@@ -133,10 +133,22 @@ func (c *court) noDecisionIsLost() {
 		kept := s != nil && slices.ContainsFunc(s.Votes, func(v gate.Vote) bool {
 			return v.Voter.Person == o.Person && (v.Nonce == o.Nonce || c.decided(s.ID, o.Person, v.Nonce))
 		})
+		blame := c.blame
+		if !c.keeps && c.pressedBefore(o) {
+			blame = c.known
+		}
 		if !kept {
-			c.blame("a decision was lost: %s%s", o, c.story(o.ID))
+			blame("a decision was lost: %s%s", o, c.story(o.ID))
 		}
 	}
+}
+
+// pressedBefore reports whether the same press came before, and nobody knew what
+// became of it.
+func (c *court) pressedBefore(o *op) bool {
+	return slices.ContainsFunc(c.of[o.ID], func(b *op) bool {
+		return b.Do == doDecide && b.Nonce == o.Nonce && b.Unknown && b.from < o.from
+	})
 }
 
 // decided reports whether a person has pressed with that nonce.
@@ -171,21 +183,19 @@ func (c *court) storedAsRan() {
 	}
 }
 
-// cardsAgree: whatever stands in the chat says how its approval ended. A stray card,
-// which no server knows of, is counted, and forgiven unless CHAOS_STRAYS is "fail".
+// cardsAgree: whatever stands in the chat says how its approval ended. It is known
+// that a stray card, which was posted and not written down, may not.
 func (c *court) cardsAgree() {
 	for i := range c.cards {
 		wrong := c.wrong(&c.cards[i])
-		stray := c.unknown[c.cards[i].Ref]
 		if wrong == "" {
 			continue
 		}
-		if stray {
-			c.strays++
+		blame := c.blame
+		if c.unknown[c.cards[i].Ref] {
+			blame = c.known
 		}
-		if !stray || os.Getenv("CHAOS_STRAYS") == "fail" {
-			c.blame("card %+v (stray: %t): %s:%s", c.cards[i], stray, wrong, c.story(c.cards[i].Approval))
-		}
+		blame("card %+v: %s:%s", c.cards[i], wrong, c.story(c.cards[i].Approval))
 	}
 }
 

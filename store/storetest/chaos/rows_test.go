@@ -39,6 +39,7 @@ type row struct {
 	ends     gate.State
 	attempt  string
 	keeps    bool
+	waits    int // replicas that confirm
 	log      []gate.Entry
 	card     *drawn
 	unlike   func(*gate.Snapshot)
@@ -123,6 +124,11 @@ func TestCourt(t *testing.T) {
 			ops: []*op{approved()}, ends: gate.Lapsed, unlike: func(s *gate.Snapshot) { s.Votes = nil },
 			log: append(run1()[:2:2], entry(gate.EventLapsed, gate.Approved, gate.Lapsed, "")),
 		},
+		"a decision is lost that replicas have confirmed": {
+			ops: []*op{approved()}, ends: gate.Lapsed, waits: 1, unlike: func(s *gate.Snapshot) { s.Votes = nil },
+			log:      append(run1()[:2:2], entry(gate.EventLapsed, gate.Approved, gate.Lapsed, "")),
+			violates: "a decision was lost",
+		},
 		"a report is lost": {
 			ops: []*op{approved(), consumed("x"), reported()}, ran: once, ends: gate.Failed, attempt: "x", keeps: true,
 			log:      append(run1()[:4:4], entry(gate.EventReported, gate.Executing, gate.Failed, "")),
@@ -191,7 +197,7 @@ func (r *row) court() *court {
 			r.log[i].N = int64(i + 1)
 		}
 	}
-	c := newCourt(r.ops, ending{approvals: map[gate.ID]*gate.Snapshot{"a": s}, log: r.log}, &topology{replica: !r.keeps})
+	c := newCourt(r.ops, ending{approvals: map[gate.ID]*gate.Snapshot{"a": s}, log: r.log}, &topology{replica: !r.keeps, waits: r.waits})
 	for _, run := range r.ran {
 		run.At = at
 		c.ran = append(c.ran, run)
