@@ -39,7 +39,7 @@ func (c *court) operations(s *gate.Snapshot) (out []porcupine.Operation) {
 		default:
 			continue
 		}
-		if !o.Yes && !o.Unknown && o.to-o.from >= int64(retryAfter) {
+		if !o.Yes && !o.Unknown && o.mayCount() {
 			first := *o
 			first.answer = answer{Unknown: true}
 			add(&first)

@@ -10,12 +10,13 @@ import (
 	"github.com/approvalbot/approvalbot/gate"
 )
 
-// asApproved: enough people had approved that very call before it ran.
+// asApproved: enough people had approved that very call before it ran. Whoever was
+// refused after a while may have been heard by a primary that is no more.
 func (c *court) asApproved() {
 	for _, r := range c.ran {
 		who := map[string]bool{}
 		for _, o := range c.of[r.ID] {
-			if o.Do == doDecide && o.Choice == gate.Approve && o.Digest == r.Digest && o.from < r.At && (o.Yes || o.Unknown) {
+			if o.Do == doDecide && o.Choice == gate.Approve && o.Digest == r.Digest && o.from < r.At && o.mayCount() {
 				who[o.Person] = true
 			}
 		}
@@ -37,14 +38,13 @@ func (c *court) neverDenied() {
 }
 
 // refusedSpendsNothing: the attempt that an approval was spent for was not refused.
-// An answer that took long may be that to a second try, after time had moved on.
 func (c *court) refusedSpendsNothing() {
 	for id, s := range c.approvals {
 		if s.Attempt == "" {
 			continue
 		}
 		fair := slices.ContainsFunc(c.of[id], func(o *op) bool {
-			return o.Attempt == s.Attempt && o.Do == doConsume && (o.Yes || o.Unknown || o.to-o.from >= int64(retryAfter))
+			return o.Attempt == s.Attempt && o.Do == doConsume && o.mayCount()
 		})
 		if !fair {
 			c.blame("%s is spent for attempt %s, which nobody made or which was refused:%s", id, s.Attempt, c.story(id))
@@ -56,6 +56,10 @@ func (c *court) refusedSpendsNothing() {
 		}
 	}
 }
+
+// mayCount reports whether it may have happened: a refusal that took long may be the
+// answer to a second try, after time had moved on.
+func (o *op) mayCount() bool { return o.Yes || o.Unknown || o.to-o.from >= int64(retryAfter) }
 
 // retryAfter is how long the store waits before it asks again, at least.
 const retryAfter = 20 * time.Millisecond
