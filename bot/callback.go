@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -128,12 +129,10 @@ func (key *Key) MayCallBack(address string) error {
 	if err != nil {
 		return unlisted("callback: " + err.Error())
 	}
-	for _, p := range key.prefixes {
-		if c.under(p) {
-			return nil
-		}
+	if !slices.ContainsFunc(key.prefixes, c.under) {
+		return unlisted("callback: this API key may not name this address; list a prefix of it in its callbacks")
 	}
-	return unlisted("callback: this API key may not name this address; list a prefix of it in its callbacks")
+	return nil
 }
 
 // Callbacks says with what the callbacks of a key are sent to an address, or why

@@ -75,7 +75,7 @@ func TestReceiversHearOfAWholeLife(t *testing.T) {
 				o.passes(3 * time.Second)
 				stop()
 				got := strings.Split(r.told(), ", ")
-				for _, want := range strings.Split(row.told, ", ") {
+				for want := range strings.SplitSeq(row.told, ", ") {
 					if n := strings.Count(r.told(), want); n != 1 {
 						o.Errorf("%q was told %d times of %q", want, n, r.told())
 					}
@@ -367,7 +367,7 @@ func TestAStopPutsBackWhatIsNotSent(t *testing.T) {
 type flaky struct{ Store }
 
 func (f *flaky) fails() error {
-	if rand.N(3) > 0 {
+	if rand.N(2) > 0 {
 		return &gate.Error{Kind: gate.Unavailable, Op: "test"}
 	}
 	return nil
@@ -411,7 +411,7 @@ func TestAStoreThatFailsNowAndThenLosesNothing(t *testing.T) {
 		for range calls {
 			o.decides(o.asks(), gate.Deny)
 		}
-		o.passes(5 * time.Minute)
+		o.passes(15 * time.Minute)
 		heard := map[string]bool{}
 		for _, s := range r.all() {
 			heard[s.id] = true

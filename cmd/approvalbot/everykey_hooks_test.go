@@ -28,7 +28,7 @@ func mail(l *lab) string {
 	for _, tool := range []string{"x", "y"} {
 		l.vote(l.ask(tool).Approval, "ann", gate.Deny, "")
 	}
-	got := l.hook.await(0, any1)
+	got := l.hook.await(0, anything)
 	d := got.msg.Data
 	return fmt.Sprintf("%s at %s signed by %s. rule %s. args %s", got.msg.Type, got.path, got.signed, d.Rule, d.Args)
 }
@@ -56,7 +56,7 @@ func calledBack(l *lab) string {
 		l.t.Fatal(err)
 	}
 	l.vote(r.Approval, "ann", gate.Deny, "")
-	got := l.hook.await(0, any1)
+	got := l.hook.await(0, anything)
 	return fmt.Sprintf("%s signed by %s", got.msg.Type, got.signed)
 }
 
