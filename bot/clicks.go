@@ -66,6 +66,7 @@ func (c *Clicks) act(ctx context.Context, k *channels.Click, d gate.Digest) (str
 	case channels.RunAgain:
 		id, err := c.Gate.Rerun(ctx, k.Approval, k.Voter)
 		return fmt.Sprintf("People are asked whether to run it again, as %s. This one stays open until somebody says whether it ran.", id), err
+	default: // a vote, which the gate looks at
 	}
 	t, err := c.Gate.Decide(ctx, gate.Decision{
 		ID: k.Approval, Voter: k.Voter, Choice: k.Choice, Scope: k.Scope, Reason: k.Reason, Digest: d, Nonce: k.Nonce,

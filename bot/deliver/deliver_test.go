@@ -242,9 +242,9 @@ func TestAReceiverIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 				o.asks()
 				o.passes(1500 * time.Millisecond)
 				o.asks() // nothing is wrong with this one
-				o.passes(10 * time.Second)
+				o.passes(2 * time.Second)
 				stop()
-				defer o.sends(out)()
+				defer o.sends(o.outbox())() // of another replica, to which nobody has said so
 				o.passes(5 * time.Hour)
 				all := r.all()
 				if len(all) != 3 || len(other.all()) != 2 {

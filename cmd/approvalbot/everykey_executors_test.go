@@ -54,7 +54,7 @@ func serveMCP() {
 	s := tools(func(*sdk.CallToolRequest) string {
 		return fmt.Sprintf("args %v home=%s region=%s.", os.Args[1:], os.Getenv("HOME"), os.Getenv("REGION"))
 	})
-	_ = s.Run(context.Background(), &sdk.StdioTransport{})
+	_ = s.Run(context.Background(), &sdk.StdioTransport{}) //nolint:forbidigo // there is no test around it
 }
 
 // mcpServers are what executors of a lab call.
@@ -77,11 +77,11 @@ func (l *lab) mcpServers(text string) string {
 }
 
 func copyProgram(from, to string) error {
-	b, err := os.ReadFile(from) //nolint:gosec // this binary
+	b, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, b, 0o700) //nolint:gosec // it is to be executed
+	return os.WriteFile(to, b, 0o700)
 }
 
 // receivers are what webhooks of a lab are sent to; each tells what it was sent.
@@ -159,8 +159,6 @@ func retries(l *lab) string {
 	}
 	return fmt.Sprintf("retries %t", l.cfg.Policy.Rules()[0].RetrySafe)
 }
-
-const workers = "@people\nexecutors: {ops: {%s}}\napprovals: {tool_gate: {require_approval: [y]}}\n"
 
 func mayRun(l *lab) string {
 	if l.cfg == nil {

@@ -51,7 +51,7 @@ seconds to finish.`,
 		Example: "  approvalbot worker --queue batch --exec ./run.sh\n  approvalbot worker --queue deploy --at-once 4 -- /usr/local/bin/deploy --from-approval",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			program, err := f.program(p, args)
+			program, err := f.program(args)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ var workerID = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // program is what runs a call. It gets none of the variables that are approvalbot's
 // own: the key is among them.
-func (f *workerFlags) program(p process, args []string) (*execute.Program, error) {
+func (f *workerFlags) program(args []string) (*execute.Program, error) {
 	switch {
 	case len(f.queues) == 0:
 		return nil, errors.New("--queue: name the queue to take calls from")

@@ -29,7 +29,7 @@ func TestASecretIsNeverPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, got := range map[string]string{
-		"%v": fmt.Sprintf("%v", s), "%s": fmt.Sprintf("%s", s), "%+v": fmt.Sprintf("%+v", s), "%#v": fmt.Sprintf("%#v", s), "%q": fmt.Sprintf("%q", s),
+		"%v": fmt.Sprintf("%v", s), "String": s.String(), "%+v": fmt.Sprintf("%+v", s), "%#v": fmt.Sprintf("%#v", s), "%q": fmt.Sprintf("%q", s),
 		"a struct, %v": fmt.Sprintf("%v", hidden), "a struct, %+v": fmt.Sprintf("%+v", hidden), "a struct, %#v": fmt.Sprintf("%#v", hidden),
 		"a pointer, %+v": fmt.Sprintf("%+v", &hidden), "JSON": string(encoded), "a log": logged.String(),
 	} {

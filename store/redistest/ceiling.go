@@ -24,7 +24,7 @@ func (s *Server) Ceiling() float64 {
 		s.t.Fatal(err)
 	}
 	db.HSet(s.t.Context(), "cas", "st", "pending", "body", strings.Repeat("x", 600))
-	out, err := exec.CommandContext(s.t.Context(), "redis-benchmark", "-s", s.Addr, "-c", "50", "-n", "100000", "-q", //nolint:gosec // of this machine
+	out, err := exec.CommandContext(s.t.Context(), "redis-benchmark", "-s", s.Addr, "-c", "50", "-n", "100000", "-q",
 		"EVALSHA", sha, "2", "cas", "zset", "pending", "pending").Output()
 	if err != nil {
 		s.t.Fatal(err)

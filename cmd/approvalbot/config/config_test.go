@@ -275,7 +275,7 @@ func TestTheExampleIsWholeAndRight(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("k", 32)
 	program := filepath.Join(t.TempDir(), "restart")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // it is to be executed
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	text := strings.NewReplacer("/usr/local/bin/restart", program, "/usr/local/bin/mcp-files", program, "/var/empty", os.TempDir()).Replace(Example)

@@ -102,7 +102,7 @@ func (c *checker) runner(path string, e *Executor) Runner {
 
 // each reports what others joined into one error: "key: what is wrong" of a section.
 func (c *checker) each(path string, err error) {
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the joined one itself
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {
 			c.each(path, e)
 		}
