@@ -49,6 +49,7 @@ func (h *history) run() {
 	h.stats.faults = n.faults
 	h.settle()
 	h.retire("server")
+	h.end.ran = h.outside.calls() // those who held a yes have used it, or never will
 	h.judge()
 }
 
@@ -169,7 +170,7 @@ func (h *history) retire(kinds ...string) {
 // quiet reads everything, and reports whether all has ended.
 func (h *history) quiet(ctx context.Context, g *gate.Gate) bool {
 	h.Helper()
-	h.end = ending{approvals: map[gate.ID]*gate.Snapshot{}, cards: h.outside.all(), ran: h.outside.calls()}
+	h.end = ending{approvals: map[gate.ID]*gate.Snapshot{}}
 	all := true
 	for cursor := ""; ; {
 		page, err := h.db.List(ctx, gate.Query{Cursor: cursor, Limit: 500})
