@@ -15,9 +15,19 @@
 //   - where Redis keeps what it acknowledged, every answer fits one order of all
 //     that was done (porcupine), and no decision is lost.
 //
-// A failure names its seed. The seed decides the topology, the faults and what is
-// tried, though not how processes interleave: try it more than once. See
-// `make chaos` and `make chaos-breaks`.
+// A failure names its seed and keeps what was written down. The seed decides the
+// topology, the faults and what is tried, though not how processes interleave: run it
+// more than once. `make chaos` runs many, `make chaos-breaks` breaks the gate and sees
+// that it is noticed. The environment:
+//
+//	CHAOS_SEED       of the first history; each next one has the next
+//	CHAOS_HISTORIES  how many; one of each topology if not said
+//	CHAOS_PARALLEL   how many at once: most of a history is waiting
+//	CHAOS_TOPOLOGY   one of topologies by its name, for all of them
+//	CHAOS_SECONDS    after which none begins
+//	CHAOS_STOP=1     none begins after a violation
+//	CHAOS_STRICT=1   what is known not to be kept yet is a violation, too: see known
+//	CHAOS_DIR        where histories are kept
 package chaos
 
 import (

@@ -89,15 +89,11 @@ func (h *history) begin(rng *rand.Rand) {
 		}}
 		h.children = append(h.children, c)
 		c.start()
+		h.Cleanup(c.kill)
 	}
 	for _, c := range h.children {
 		_, _ = bufio.NewReader(c.stdout).ReadString('\n') // it is ready
 	}
-	h.Cleanup(func() {
-		for _, c := range h.children {
-			c.kill()
-		}
-	})
 }
 
 // ending is what is there when all is quiet.

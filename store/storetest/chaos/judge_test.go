@@ -19,31 +19,39 @@ func (h *history) judge() {
 	if err != nil {
 		h.Fatal(err)
 	}
+	h.end.log = h.log()
+	c := newCourt(ops, h.end, &h.site.topology)
+	c.sit()
+	h.count(ops)
+	h.stats.forgiven = c.forgiven
+	h.Logf("%s", h.stats.String())
+	for _, v := range c.violations {
+		h.Errorf("violation: %s", v)
+	}
+	h.write("violations.txt", strings.Join(c.violations, "\n"))
+}
+
+// log reads all of the store's log.
+func (h *history) log() (all []gate.Entry) {
+	h.Helper()
 	for pos := ""; ; {
 		entries, err := h.db.Read(h.Context(), pos, 1000, 0)
 		if err != nil {
 			h.Fatal(err)
 		}
 		if len(entries) == 0 {
-			break
+			return all
 		}
-		h.end.log = append(h.end.log, entries...)
+		all = append(all, entries...)
 		pos = entries[len(entries)-1].Pos
 	}
-	h.count(ops)
-	c := newCourt(ops, h.end, &h.site.topology)
-	c.sit()
-	for _, v := range c.violations {
-		h.Errorf("violation: %s", v)
+}
+
+// write keeps a text beside the history.
+func (h *history) write(name, text string) {
+	if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+		h.Error(err)
 	}
-	if len(c.violations) > 0 {
-		text := strings.Join(c.violations, "\n") + "\n"
-		if err := os.WriteFile(filepath.Join(h.dir, "violations.txt"), []byte(text), 0o600); err != nil {
-			h.Error(err)
-		}
-	}
-	h.stats.forgiven = c.forgiven
-	h.Logf("%s", h.stats.String())
 }
 
 func (h *history) count(ops []*op) {

@@ -214,12 +214,12 @@ func (n *nemesis) stepBack(d time.Duration) {
 }
 
 func (n *nemesis) restart() {
-	s := n.site.primary
+	s, d := n.site.primary, time.Duration(n.rng.IntN(300))*time.Millisecond
 	if n.busy(s) {
 		return
 	}
 	s.Kill()
-	n.later(s, time.Duration(n.rng.IntN(300))*time.Millisecond, s.Start)
+	n.later(s, d, s.Start)
 }
 
 // promote makes the replica the primary. It has not all that the old one has
