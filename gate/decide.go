@@ -67,7 +67,7 @@ func (g *Gate) decidable(ctx context.Context, d *Decision) (*Snapshot, error) {
 	switch {
 	case s.Successor != "":
 		return nil, conflict(ReasonVoid, fmt.Sprintf("%s no longer counts; people are asked again as %s.", s.ID, s.Successor))
-	case g.policy.Load().repeated(s, d):
+	case g.policy.Load().repeated(s, d) != nil:
 		return s, nil
 	case !open:
 		return nil, conflict(ReasonAlreadyDecided, alreadySettled(s))
@@ -127,18 +127,28 @@ func (g *Gate) ruleOf(s *Snapshot) *Rule {
 	return r
 }
 
-// repeated reports whether this very press has been recorded already.
-func (p *Policy) repeated(s *Snapshot, d *Decision) bool {
-	return d.Nonce != "" && slices.ContainsFunc(p.votesOf(&s.Approval, d.Voter), func(v Vote) bool {
-		return v.Nonce == d.Nonce && v.Choice == d.Choice
-	})
+// repeated is what this very press has been recorded as already, nil if it has not.
+func (p *Policy) repeated(s *Snapshot, d *Decision) *Vote {
+	if d.Nonce == "" {
+		return nil
+	}
+	for _, v := range p.votesOf(&s.Approval, d.Voter) {
+		if v.Nonce == d.Nonce && v.Choice == d.Choice {
+			return &v
+		}
+	}
+	return nil
 }
 
 // cast checks who votes and what, counts, and records.
 func (g *Gate) cast(ctx context.Context, s *Snapshot, d *Decision) (Tally, error) {
 	rule, p := g.ruleOf(s), g.policy.Load()
-	if p.repeated(s, d) {
-		return g.tally(ctx, s, rule, Ballot{}, VoteResult{})
+	if v := p.repeated(s, d); v != nil { // the store says whether it is safe by now: its first answer may have been lost, or no
+		res, err := g.store.Vote(ctx, s.ID, Ballot{Rev: s.Rev, Digest: s.Digest, Vote: *v})
+		if err != nil {
+			return Tally{}, err
+		}
+		return g.tally(ctx, s, rule, Ballot{}, res)
 	}
 	groups, err := p.eligible(ctx, &s.Approval, rule, d.Voter)
 	if err != nil {

@@ -1,7 +1,9 @@
 package gate_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -596,5 +598,39 @@ func TestWhoDecidesHearsOfTheLastDenial(t *testing.T) {
 	other := b.opened("kubectl_delete")
 	if v, err := b.Get(t.Context(), reader, other.ID); err != nil || v.Refused != nil {
 		t.Errorf("another call: %+v, %v", v.Refused, err)
+	}
+}
+
+// doubting is a store that cannot say whether a vote is safe.
+type doubting struct {
+	gate.Store
+	doubts bool
+}
+
+func (d *doubting) Vote(ctx context.Context, id gate.ID, b gate.Ballot) (gate.VoteResult, error) {
+	res, err := d.Store.Vote(ctx, id, b)
+	if err == nil && d.doubts {
+		err = &gate.Error{Kind: gate.Unavailable, Reason: gate.ReasonStoreUnavailable, Public: "not confirmed by all replicas"}
+	}
+	return res, err
+}
+
+// TestAPressThatWasNotConfirmedIsNotCalledRecordedWhenItComesAgain: it is there, but a
+// fail-over may still lose it.
+func TestAPressThatWasNotConfirmedIsNotCalledRecordedWhenItComesAgain(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t, world())
+	st := &doubting{Store: b.store, doubts: true}
+	g := gate.New(st, b.keys, nobody{}, b.Policy(), slog.New(slog.DiscardHandler))
+	d := press(b.opened("send_email"), "ann", gate.Approve)
+	for range 2 {
+		if _, err := g.Decide(t.Context(), d); !errors.Is(err, gate.Unavailable) {
+			t.Errorf("Decide = %v, want Unavailable", err)
+		}
+	}
+	st.doubts = false
+	if got, err := g.Decide(t.Context(), d); err != nil || got.Approval.State != gate.Approved || len(got.Approval.Votes) != 1 {
+		t.Errorf("once it is confirmed: %s with %d votes, %v", got.Approval.State, len(got.Approval.Votes), err)
 	}
 }
