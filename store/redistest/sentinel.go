@@ -72,10 +72,23 @@ func newSentinel(t testing.TB, c Setup, primary string) *Server {
 	}
 	s.args = append([]string{file, "--sentinel"}, s.args...)
 	s.Start()
-	for _, period := range []string{"INFO-PERIOD", "PUBLISH-PERIOD", "ASK-PERIOD"} { // 10, 2 and 1 seconds
-		s.Do("SENTINEL", "DEBUG", period, 200)
-	}
 	return s
+}
+
+// hurry has the Sentinels ask and tell five times a second, until what it returns
+// lets them take their time again: many groups share a machine.
+func (g *Sentinel) hurry() (rest func()) {
+	g.t.Helper()
+	set := func(info, publish, ask int) {
+		for _, s := range g.Sentinels {
+			if s.run.ended() {
+				continue
+			}
+			s.Do("SENTINEL", "DEBUG", "INFO-PERIOD", info, "PUBLISH-PERIOD", publish, "ASK-PERIOD", ask)
+		}
+	}
+	set(200, 200, 200)
+	return func() { set(10_000, 2000, 1000) }
 }
 
 // milliseconds says when a silent node is dead; 0 is longer than any test.
@@ -95,6 +108,7 @@ func split(addr string) (host, port string) {
 func (g *Sentinel) settle(replicas int) {
 	g.t.Helper()
 	g.Synced(replicas)
+	defer g.hurry()()
 	want := fmt.Sprintf("slaves=%d,sentinels=%d", replicas, len(g.Sentinels))
 	for _, s := range g.Sentinels {
 		eventually(g.t, "the Sentinels know "+want, func(context.Context) bool {
@@ -107,6 +121,7 @@ func (g *Sentinel) settle(replicas int) {
 // which it never comes to while somebody writes.
 func (g *Sentinel) Synced(replicas int) {
 	g.t.Helper()
+	defer g.hurry()()
 	eventually(g.t, "all replicas are in step", func(context.Context) bool {
 		p := g.Primary()
 		if p == nil || p.run.ended() {
@@ -155,6 +170,7 @@ func (g *Sentinel) Primary() *Server {
 // Promoted waits until another than old is the primary, and takes it for one itself.
 func (g *Sentinel) Promoted(old *Server) (p *Server) {
 	g.t.Helper()
+	defer g.hurry()()
 	eventually(g.t, "another node is the primary", func(ctx context.Context) bool {
 		p = g.Primary()
 		return p != nil && p != old && p.isPrimary(ctx)
@@ -173,6 +189,7 @@ func (s *Server) isPrimary(ctx context.Context) bool {
 // the old primary follows it. They give up one that takes more than 10 seconds.
 func (g *Sentinel) FailOver() (p *Server) {
 	g.t.Helper()
+	defer g.hurry()()
 	old := g.Primary()
 	db := g.Sentinels[0].Client()
 	defer db.Close()
