@@ -128,7 +128,8 @@ func (h *history) settle() {
 	if ctx.Err() != nil {
 		h.Errorf("violation: it did not become quiet in %v", patience)
 	}
-	h.end.cards, h.end.unknown = h.outside.all(), h.unknown(h.Context())
+	h.end.cards = h.outside.all()
+	h.end.unknown = h.unknown(h.Context())
 }
 
 // drawn reports whether the servers have drawn all that is in the log.
