@@ -140,13 +140,18 @@ func (h *history) drawn(ctx context.Context) bool {
 	return err == nil && len(groups) == 1 && groups[0].Pending == 0 && groups[0].Lag == 0
 }
 
-// unknown are cards of which no server knows: it was killed, or cut off, between
-// the posting and the writing down.
+// unknown are cards of which no server knows, or none that draws what asks in the
+// place of its approval: one was killed, cut off or slow between the posting and the
+// writing down.
 func (h *history) unknown(ctx context.Context) map[channels.Ref]bool {
 	h.Helper()
 	all := map[channels.Ref]bool{}
 	for _, c := range h.end.cards {
-		posted, err := h.db.Posted(ctx, c.Approval)
+		id := c.Approval
+		if s := h.end.approvals[id]; s != nil && s.State == gate.Void && s.Successor != "" {
+			id = s.Successor
+		}
+		posted, err := h.db.Posted(ctx, id)
 		if err != nil {
 			h.Fatal(err)
 		}
