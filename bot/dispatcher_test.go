@@ -402,6 +402,32 @@ func TestDispatcher(t *testing.T) {
 				o.Error("it was not redrawn")
 			}
 		},
+		"one that dies before it knows leaves no live card, though nothing is to be shown any more": func(o *office) {
+			posting := make(chan struct{})
+			o.fake.Breaks(func(op, _ string, n int) channeltest.Fault {
+				if op == "post" && n == 1 {
+					close(posting)
+					return channeltest.Fault{Lost: trouble(channels.Unknown, 0)}
+				}
+				if op == "find" && n == 1 {
+					return channeltest.Fault{Err: trouble(channels.Busy, 0)}
+				}
+				return channeltest.Fault{}
+			})
+			stop := o.dispatches("a", channeltest.Finding{Fake: o.fake})
+			s := o.asks("staged")
+			<-posting
+			stop()
+			o.presses(s, ann, gate.Deny)
+			defer o.dispatches("b", channeltest.Finding{Fake: o.fake})()
+			o.passes(3 * time.Minute)
+			if m := o.card(s.ID); m.Card.Live() {
+				o.Errorf("it says %q", m.Card.Line)
+			}
+			if posted, err := o.store.Posted(o.Context(), s.ID); err != nil || len(posted) != 1 || posted[0].Message == "" {
+				o.Errorf("written down: %+v, %v", posted, err)
+			}
+		},
 		"a card that cannot be looked for yet is not posted again": func(o *office) {
 			o.fake.Breaks(func(op, _ string, n int) channeltest.Fault {
 				switch {

@@ -59,6 +59,8 @@ func (d *Dispatcher) draw(ctx context.Context, id gate.ID) error {
 		err = p.post(ctx, posted)
 	case moved:
 		err = p.first(ctx, p.Route(p.view), posted)
+	case !p.card.Live():
+		err = p.strays(ctx, posted)
 	default:
 		err = unknown
 	}
@@ -66,6 +68,54 @@ func (d *Dispatcher) draw(ctx context.Context, id gate.ID) error {
 		err = p.copies(ctx)
 	}
 	return cmp.Or(failed, err)
+}
+
+// strays settles cards that were about to be posted when their writer died, and of
+// which nothing is to be shown any more: one that is there says so.
+func (p *pen) strays(ctx context.Context, posted []gate.Posted) error {
+	for _, c := range posted {
+		if c.Message != "" || p.channel(c.Place) == nil {
+			continue
+		}
+		if err := p.stray(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pen) stray(ctx context.Context, note gate.Posted) error {
+	channel, found := p.channel(note.Place), false
+	var ref channels.Ref
+	var err error
+	if finder, ok := channel.(channels.Finder); ok {
+		in := p.conversation(ctx, note.Place)
+		err = p.deliver(ctx, note.Place, func(ctx context.Context) (err error) {
+			if ref, found, err = finder.Find(ctx, in, p.id); err != nil || !found {
+				return err
+			}
+			return channel.Update(ctx, ref, p.card)
+		})
+	}
+	switch {
+	case err != nil && passing(err):
+		return err
+	case !found:
+		note.Rev = 0
+		return p.Cards.PutPosted(ctx, p.id, note)
+	}
+	note.Rev, note.Frozen = p.view.Rev, err != nil
+	return p.settle(ctx, note, ref, nil)
+}
+
+// conversation is the one of a place in which cards of this approval are.
+func (p *pen) conversation(ctx context.Context, place string) gate.Conversation {
+	for _, to := range p.Route(p.view) {
+		if at, err := p.resolve(ctx, to); err == nil && at.Place == place {
+			return at
+		}
+	}
+	return gate.Conversation{Place: place}
 }
 
 // copies shows a question in each further chat that its approvers are on, unless a
@@ -152,6 +202,15 @@ func (p *pen) posted(ctx context.Context) ([]gate.Posted, error) {
 		return nil, err
 	}
 	for _, c := range before {
+		if channel := p.channel(c.Place); c.Message == "" && channel != nil { // it may be there, under the other's name
+			ref, found, err := find(ctx, channel, p.conversation(ctx, c.Place), p.view.Predecessor)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				c.Message, c.Thread = ref.Message, ref.Thread
+			}
+		}
 		c.Rev = -1 // nothing of this one is drawn there yet
 		if err := p.Cards.PutPosted(ctx, p.id, c); err != nil {
 			return nil, err

@@ -126,8 +126,7 @@ func (c *court) logFollowsTable() {
 }
 
 // noDecisionIsLost: what somebody was told is recorded is there in the end, unless
-// they have decided otherwise since. It is known that a press which replicas did not
-// confirm is called recorded when it comes again.
+// they have decided otherwise since.
 func (c *court) noDecisionIsLost() {
 	for _, o := range c.ops {
 		if o.Do != doDecide || !o.Yes {
@@ -137,22 +136,10 @@ func (c *court) noDecisionIsLost() {
 		kept := s != nil && slices.ContainsFunc(s.Votes, func(v gate.Vote) bool {
 			return v.Voter.Person == o.Person && (v.Nonce == o.Nonce || c.decided(s.ID, o.Person, v.Nonce))
 		})
-		blame := c.blame
-		if !c.keeps && c.pressedBefore(o) {
-			blame = c.known
-		}
 		if !kept {
-			blame("a decision was lost: %s%s", o, c.story(o.ID))
+			c.blame("a decision was lost: %s%s", o, c.story(o.ID))
 		}
 	}
-}
-
-// pressedBefore reports whether the same press came before, and nobody knew what
-// became of it.
-func (c *court) pressedBefore(o *op) bool {
-	return slices.ContainsFunc(c.of[o.ID], func(b *op) bool {
-		return b.Do == doDecide && b.Nonce == o.Nonce && b.Unknown && b.from < o.from
-	})
 }
 
 // decided reports whether a person has pressed with that nonce.
