@@ -32,8 +32,8 @@ standard error; with --hash-file the hash is written there as well.
 
 Roles: agent asks and runs; approver decides; worker runs for others; auditor
 reads everything; admin sets bypasses and confirms grants. An agent's key has no
-other role, and an approver's belongs to a person.`,
-		Example: "  approvalbot keys new --name hermes --role agent\n  approvalbot keys new --name ann-cli --role approver --person ann --hash-file keys/ann-cli.sha256",
+other role, an approver's belongs to a person, and a worker's names its queues.`,
+		Example: "  approvalbot keys new --name hermes --role agent\n  approvalbot keys new --name ann-cli --role approver --person ann --hash-file keys/ann-cli.sha256\n  approvalbot keys new --name builder --role worker --queue batch",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return makeKey(p, k, asJSON(cmd)) },
 	}
@@ -41,6 +41,7 @@ other role, and an approver's belongs to a person.`,
 	f.StringVar(&k.Name, "name", "", "name of the key, for config and audit log (required)")
 	f.StringSliceVar(&k.Roles, "role", nil, "agent, approver, worker, auditor or admin; may be repeated (required)")
 	f.StringVar(&k.Person, "person", "", "whom the key belongs to; approvers need one")
+	f.StringSliceVar(&k.Queues, "queue", nil, "executor whose calls the key may run; workers need one, may be repeated")
 	f.StringVar(&k.HashFile, "hash-file", "", "write the hash to this new file")
 	_ = c.MarkFlagRequired("name")
 	_ = c.MarkFlagRequired("role")
@@ -87,11 +88,14 @@ func keyProblems(problems []gate.Problem) error {
 }
 
 func keyEntry(k bot.KeyConfig, file string) string {
-	person := ""
+	more := ""
 	if k.Person != "" {
-		person = fmt.Sprintf("person: %q, ", k.Person)
+		more = fmt.Sprintf("person: %q, ", k.Person)
 	}
-	return fmt.Sprintf("- {name: %q, roles: [%s], %shash_file: %q}", k.Name, strings.Join(k.Roles, ", "), person, file)
+	if len(k.Queues) > 0 {
+		more += fmt.Sprintf("queues: [%s], ", strings.Join(k.Queues, ", "))
+	}
+	return fmt.Sprintf("- {name: %q, roles: [%s], %shash_file: %q}", k.Name, strings.Join(k.Roles, ", "), more, file)
 }
 
 func explainKey(w io.Writer, k madeKey, file string, written bool) error {

@@ -27,6 +27,12 @@ func TestKeysNew(t *testing.T) {
 	if again.out != "" {
 		t.Error("a key was printed whose hash is nowhere")
 	}
+
+	worker := shell{}.run(t, "keys", "new", "--name", "builder", "--role", "worker", "--queue", "batch")
+	wantText(t, worker.err, `- {name: "builder", roles: [worker], queues: [batch], hash_file: "keys/builder.sha256"}`)
+	idle := shell{}.run(t, "keys", "new", "--name", "builder", "--role", "worker")
+	wantCode(t, idle, exitBlock)
+	wantText(t, idle.err, "name at least one executor")
 }
 
 // TestAMadeKeyWorks goes the way of a platform engineer: keys, config, server,
