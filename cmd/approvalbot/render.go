@@ -108,7 +108,18 @@ func (s screen) approval(a *wire.Approval, reason string, now time.Time) error {
 	if err := s.votes(a.Votes, now); err != nil {
 		return err
 	}
-	return s.questions(a.Questions)
+	if err := s.questions(a.Questions); err != nil {
+		return err
+	}
+	return s.result(a)
+}
+
+// result is what the tool said, or why nobody knows.
+func (s screen) result(a *wire.Approval) error {
+	if a.Result == "" {
+		return nil
+	}
+	return s.line("\n  %s\n    %s", s.styled(dim, "what came of it"), strings.ReplaceAll(gate.VisibleLines(a.Result), "\n", "\n    "))
 }
 
 func approvalFields(a *wire.Approval, now time.Time) []field {
@@ -123,6 +134,9 @@ func approvalFields(a *wire.Approval, now time.Time) []field {
 	failedOver := ""
 	if a.FailedOver != "" {
 		failedOver = "the store failed over " + when(moment(a.FailedOver), now) + "; this may already have run"
+	}
+	if a.Rerun {
+		failedOver = "it was started before, as " + gate.Clean(a.Predecessor) + ", and nobody knows how that ended; it may already have run"
 	}
 	return []field{
 		{"tool", gate.Visible(a.Call.Tool), cyan},
@@ -209,7 +223,7 @@ func standing(a *wire.Approval, reason string, now time.Time) string {
 		return "Waiting for " + cmp.Or(gate.Clean(a.Waiting), "people")
 	}
 	g := gate.Approval{
-		State: gate.State(a.State), Reason: gate.Reason(reason), By: a.By, Note: a.Note, Outcome: a.Outcome, Successor: gate.ID(a.Successor),
+		State: gate.State(a.State), Reason: gate.Reason(reason), By: a.By, Note: a.Note, Outcome: a.Outcome, SettledBy: a.SettledBy, Successor: gate.ID(a.Successor),
 		Decided: moment(a.Decided), RunBy: moment(a.RunBy), Started: moment(a.Started), Ended: moment(a.Ended), FailedOver: moment(a.FailedOver),
 	}
 	for _, q := range a.Questions {

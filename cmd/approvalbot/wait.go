@@ -96,10 +96,25 @@ func outcome(p process, a *wire.ApprovalAnswer, jsonOut bool) error {
 			return err
 		}
 	}
-	if a.State == string(gate.Approved) || a.State == string(gate.Leased) {
+	if a.State == string(gate.Approved) || a.State == string(gate.Leased) || ranWithoutUs(&a.Approval) {
 		return nil
 	}
-	return &exitError{codeOf(a.Reason), errors.New(gate.Clean(a.AgentText))}
+	code := codeOf(a.Reason)
+	if staged(&a.Approval) && a.Started != "" { // people agreed; it is the tool that failed
+		code = exitBlock
+	}
+	return &exitError{code, errors.New(gate.Clean(a.AgentText))}
+}
+
+// ranWithoutUs reports whether an executor has begun or done what people agreed to: to
+// whoever waits for their decision that is yes.
+func ranWithoutUs(a *wire.Approval) bool {
+	return staged(a) && (a.State == string(gate.Executing) || a.State == string(gate.Executed))
+}
+
+// staged reports whether an executor runs the call.
+func staged(a *wire.Approval) bool {
+	return a.Executor != gate.RequesterRuns && a.Mode == string(gate.Deferred)
 }
 
 // progress is one line that shows that something goes on. Where nobody looks it
