@@ -137,6 +137,8 @@ func TestOnlyWhatMayBeChosenIsOffered(t *testing.T) {
 		"approved":  {`value="revoke"`, `value="approve"`},
 		"denied":    {"wrong cluster", `value="deny"`},
 		"executing": {"Running since", `value="revoke"`},
+		"unknown":   {`value="again"`, `value="approve"`},
+		"failed":    {"smtp: mailbox full", `value="again"`},
 	} {
 		got := ann.get(page(ids[name]))
 		if !strings.Contains(got.body, tt.has) || strings.Contains(got.body, tt.hasNot) {

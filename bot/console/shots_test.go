@@ -46,6 +46,8 @@ func TestShots(t *testing.T) {
 		{"approved", page(ids["approved"]), ""},
 		{"denied", page(ids["denied"]), ""},
 		{"executing", page(ids["executing"]), ""},
+		{"unknown", page(ids["unknown"]), ""},
+		{"failed", page(ids["failed"]), ""},
 	}
 	for _, look := range looks {
 		tab := browser.tab(t)
@@ -119,12 +121,11 @@ func (h *house) furnish() map[string]gate.ID {
 	ids["denied"] = h.open("db_drop_index", "orders-prod", `{"index":"orders_created_at"}`)
 	h.vote("cy", ids["denied"], gate.Deny, "wrong cluster, you want orders-staging")
 	ids["executing"] = h.open("send_email", "", `{"to":"team@example.com"}`)
-	h.vote("bo", ids["executing"], gate.Approve, "")
-	v := h.view(ids["executing"])
-	spent, err := h.gate.Consume(h.t.Context(), gate.Spending{Principal: "hermes", ID: v.ID, Token: v.Ruling.Token, Attempt: "0123456789abcdef0123456789abcdef", Call: v.Call})
-	if err != nil || spent.Verdict != gate.Allow {
-		h.t.Fatal(spent, err)
-	}
+	h.dispatch(ids["executing"])
+	ids["unknown"] = h.open("send_email", "", `{"to":"all@example.com"}`)
+	h.report(h.dispatch(ids["unknown"]), gate.OutcomeUnknown, "it may have taken effect: no answer within 30s")
+	ids["failed"] = h.open("send_email", "", `{"to":"ops@example.com"}`)
+	h.report(h.dispatch(ids["failed"]), gate.Failed, "exit code 1\nsmtp: mailbox full")
 	granted := h.open("deploy", "docs", `{"version":"1.1.0"}`)
 	w := h.view(granted)
 	p := gate.Principal{Key: "bo-cli", Person: "bo", Roles: []gate.Role{gate.RoleApprover}}
@@ -132,4 +133,27 @@ func (h *house) furnish() map[string]gate.ID {
 		h.t.Fatal(err)
 	}
 	return ids
+}
+
+const anAttempt = "0123456789abcdef0123456789abcdef"
+
+// dispatch approves a call and spends it.
+func (h *house) dispatch(id gate.ID) gate.View {
+	h.t.Helper()
+	h.vote("bo", id, gate.Approve, "")
+	v := h.view(id)
+	spent, err := h.gate.Consume(h.t.Context(), gate.Spending{Principal: "hermes", ID: v.ID, Token: v.Ruling.Token, Attempt: anAttempt, Call: v.Call})
+	if err != nil || spent.Verdict != gate.Allow {
+		h.t.Fatal(spent, err)
+	}
+	return v
+}
+
+// report says how a dispatch ended.
+func (h *house) report(v gate.View, outcome gate.State, said string) {
+	h.t.Helper()
+	err := h.gate.Report(h.t.Context(), gate.Reporting{Principal: "hermes", ID: v.ID, Token: v.Ruling.Token, Attempt: anAttempt, Outcome: outcome, Result: said})
+	if err != nil {
+		h.t.Fatal(err)
+	}
 }
