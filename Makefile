@@ -49,7 +49,7 @@ fuzz: ## each fuzz target for a short time
 		done; \
 	done
 
-tools: ## what the tests run beside Go: a C compiler, Redis, a browser, Node.js
+tools: ## what the tests run beside Go: a C compiler, Redis, a browser, Node.js, Python
 	@.ci/tools
 
 clean: ## what building and testing leave behind

@@ -17,7 +17,10 @@ func TestTheDocsVerifyInPython(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("there is no Python here")
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("no python3: apt-get install python3")
 	}
 	doc, err := os.ReadFile("../../docs/executors.md")
 	if err != nil {
