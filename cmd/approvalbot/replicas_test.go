@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/approvalbot/approvalbot/bot/client"
 	"github.com/approvalbot/approvalbot/bot/wire"
 	"github.com/approvalbot/approvalbot/gate"
+	"github.com/approvalbot/approvalbot/store/redistest"
 )
 
 // asProgram makes this test binary the program itself.
@@ -45,35 +43,7 @@ func redisServer(t *testing.T) string {
 // startRedis runs a Redis of its own, and returns its socket.
 func startRedis(t *testing.T) string {
 	t.Helper()
-	program := redisServer(t)
-	dir, err := os.MkdirTemp("", "ab") // paths of sockets are short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--dir", dir,
-		"--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if strings.Contains(strings.ToLower(lines.Text()), "ready to accept connections") {
-			go func() {
-				for lines.Scan() { // so that a full pipe never stops it
-				}
-			}()
-			return socket
-		}
-	}
-	t.Fatal("redis-server did not start")
-	return ""
+	return redistest.Start(t, "--appendfsync", "always").Addr
 }
 
 // replica is a server in a process of its own.
